@@ -23,6 +23,8 @@
 #include "sluice/policy/cost/measured_grid.hpp"
 #include "sluice/policy/cost/table_profile.hpp"
 #include "sluice/policy/cost/tensor_parallel.hpp"
+#include "sluice/policy/cost/attention_cost.hpp"
+#include "sluice/policy/cost/layered_roofline.hpp"
 #include "sluice/policy/cost/served_tables.hpp"
 #include "sluice/policy/cost/expert_parallel.hpp"
 #include "sluice/policy/cost/served_profile.hpp"

@@ -158,6 +158,7 @@
 #include "sluice/engine/decision_source.hpp"
 #include "sluice/engine/defaults.hpp"
 #include "sluice/engine/engine.hpp"
+#include "sluice/engine/equal_layers.hpp"
 #include "sluice/engine/policies.hpp"
 #include "sluice/engine/progress_watch.hpp"
 #include "sluice/engine/steady_steps.hpp"

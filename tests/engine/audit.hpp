@@ -152,6 +152,16 @@ struct Audit {
   }
 };
 
+/// The room of a request, by the layout's rule.
+template <class E>
+Footprint held_by(const View& view, const RequestRow& row) {
+  const Geometry& geometry = view.geometry;
+  const Tokens block_tokens = view.limits.block_tokens;
+  if (!geometry.alike()) return footprint_of(geometry.kv(), row.holding, row.blocks, block_tokens, geometry.layers);
+  return footprint<typename E::layout_type>(row.holding, row.blocks, block_tokens, geometry.layers,
+                                            geometry.hidden_size());
+}
+
 /// Counts the ledger's use again from the rows: by the layout's rule, and layer by layer.
 template <class E>
 void check_ledger(const E& engine, bool between_iterations = true) {
@@ -161,8 +171,7 @@ void check_ledger(const E& engine, bool between_iterations = true) {
   for (const auto& list : {view.running, view.preempted})
     for (const Slot slot : list) {
       const RequestRow& row = view.row(slot);
-      counted = counted + footprint<typename E::layout_type>(row.holding, row.blocks, view.limits.block_tokens,
-                                                             view.geometry.layers, view.geometry.hidden_size());
+      counted = counted + held_by<E>(view, row);
       // During an iteration there is memory for what it computes; a request that reuses cached blocks takes them when
       // it joins.
       const bool caches = Caches<typename E::caching_type>;
@@ -182,8 +191,9 @@ void check_ledger(const E& engine, bool between_iterations = true) {
         std::int64_t here = 0;
         for (std::int64_t block = 0; block < row.blocks.count(); ++block) {
           const Place place = place_of(row.holding, layer, block, view.limits.block_tokens.count());
-          on_device += place.device ? 1 : 0;
-          on_host += place.host ? 1 : 0;
+          const std::int64_t size = size_of(view.geometry, layer, block, row.blocks.count());
+          on_device += place.device ? size : 0;
+          on_host += place.host ? size : 0;
           states += place.states ? 1 : 0;
           here += place.states_here ? 1 : 0;
         }

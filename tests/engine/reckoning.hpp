@@ -38,6 +38,18 @@ inline Place place_of(const Holding& holding, int layer, std::int64_t block, std
   return {true, copied, holding.saved.contains(layer)};
 }
 
+/// Room of one block of one layer of a request of `total` blocks, in layer blocks: by the definition of KvBlocks'
+/// parts, without its sums.
+inline std::int64_t size_of(const Geometry& geometry, int layer, std::int64_t block, std::int64_t total) {
+  if (geometry.alike()) return 1;
+  std::int64_t sum = 0;
+  for (const KvPart& part : geometry.kv().parts())
+    if (part.layers.contains(layer) && (part.keep == KvRule::unlimited || block >= total - part.keep) &&
+        (block + 1) % part.step == 0)
+      sum += part.units;
+  return sum;
+}
+
 /// Layer blocks that cross the link. Optional transfers stay within the bounds that the engine's comments state.
 struct Crossed {
   std::int64_t in = 0, out = 0;
@@ -57,8 +69,10 @@ struct Held {
 
 /// Every block of every layer. `computes`: the request is part of the iteration, and so needs all its KV on the device;
 /// `runs`: it is in the batch.
-inline Crossed crossed_by(const Held& before, const Held& after, bool computes, bool runs, int layers,
-                          std::int64_t block_tokens, HiddenSize hidden) {
+inline Crossed crossed_by(const Held& before, const Held& after, bool computes, bool runs, const Geometry& geometry,
+                          std::int64_t block_tokens) {
+  const HiddenSize hidden = geometry.hidden_size();
+  const int layers = geometry.layers;
   Crossed sum;
   std::int64_t states_in = 0, states_perhaps = 0, kept_states = 0, new_states = 0;
   const bool dropped = after.computed < before.computed;
@@ -68,30 +82,33 @@ inline Crossed crossed_by(const Held& before, const Held& after, bool computes, 
   for (int layer = 0; layer < layers; ++layer)
     for (std::int64_t block = 0; block < std::max(before.blocks, after.blocks); ++block) {
       const bool was_there = block < before.blocks && !dropped;
+      // KV moves before it grows, and is copied after that.
+      const std::int64_t then = size_of(geometry, layer, block, before.blocks);
+      const std::int64_t since = size_of(geometry, layer, block, after.blocks);
       const Place was = block < before.blocks ? place_of(before.holding, layer, block, block_tokens) : Place{};
       const Place is = block < after.blocks ? place_of(after.holding, layer, block, block_tokens) : Place{};
       if (block >= after.blocks || !was_there) {
-        if (was.device) ++sum.perhaps_out; // was leaving when the others found no memory
+        if (was.device) sum.perhaps_out += then; // was leaving when the others found no memory
         if (block >= after.blocks) continue;
-        if (block >= after.loaded) sum.out += is.host ? 1 : 0; // computed now, and not kept only on the device
+        if (block >= after.loaded) sum.out += is.host ? since : 0; // computed now, and not kept only on the device
         new_states += is.states ? 1 : 0;
         continue;
       }
       if (was.host && !was.device) { // K and V must arrive if they are needed, or stay
         if (is.device) {
-          ++sum.in;
-          ++sum.landed;
+          sum.in += then;
+          sum.landed += then;
         } else if (is.host) {
-          sum.in += computes && !after.holding.attended_on_host ? 1 : 0;
-          sum.out += computes && after.holding.written_back ? 1 : 0;
+          sum.in += computes && !after.holding.attended_on_host ? then : 0;
+          sum.out += computes && after.holding.written_back ? then : 0;
         } else {
-          sum.perhaps_in += computes ? 1 : 0; // or rebuilt at once
+          sum.perhaps_in += computes ? then : 0; // or rebuilt at once
         }
       }
-      sum.out += is.host && !was.host ? 1 : 0;
-      if (is.host && was.host && was.device) ++(other_layers ? sum.perhaps_out : sum.again);
+      sum.out += is.host && !was.host ? since : 0;
+      if (is.host && was.host && was.device) (other_layers ? sum.perhaps_out : sum.again) += std::max(then, since);
       // Copies cover all resident layers: if some were nowhere, no copy stays, and copies may be made again at once.
-      if (is.host && is.device && was.host && !was.device && !before.holding.nowhere.empty()) ++sum.perhaps_out;
+      if (is.host && is.device && was.host && !was.device && !before.holding.nowhere.empty()) sum.perhaps_out += since;
       kept_states += is.states && !was.states ? 1 : 0;
       const bool was_hidden = was.states && !was.device;
       if (was_hidden && runs && (computes || changed)) {
@@ -154,8 +171,7 @@ struct Reckoning {
       Held& after = now[row.id] = {row.holding, row.blocks.count(), row.computed};
       const Tokens loaded = row.meets > 0 ? row.awaited() : row.computed;
       if (held[row.id].blocks == 0) after.loaded = loaded.count() / block_tokens;
-      const Crossed one = crossed_by(held[row.id], after, tokens.count() > 0, runs, geometry->layers, block_tokens,
-                                     geometry->hidden_size());
+      const Crossed one = crossed_by(held[row.id], after, tokens.count() > 0, runs, *geometry, block_tokens);
       sum.in += one.in;
       sum.out += one.out;
       sum.perhaps_in += one.perhaps_in;

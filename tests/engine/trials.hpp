@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -54,6 +55,7 @@ struct Trial {
   LayerBlocks device;
   LayerBlocks host;
   std::vector<RequestSpec> requests;
+  KvLayers kv{}; ///< of layers that keep different amounts; empty: all are alike. The trial outlives its engines
 };
 
 inline Trial random_trial(Random& random) {
@@ -83,6 +85,26 @@ inline Trial deepened(Trial trial, int layers) {
   trial.device = LayerBlocks{trial.device.count() / trial.layers * layers};
   for (RequestSpec& spec : trial.requests) spec.slo.tbt = spec.slo.tbt * longer;
   trial.layers = layers;
+  return trial;
+}
+
+/// The same for a model whose layers keep all tokens, fewer bytes of them, a window, entries per 32 tokens or a state;
+/// some layers keep two of these, and some nothing.
+inline Trial in_groups(Trial trial, Random& random) {
+  const std::array<KvRule, 5> rules{
+      KvRule{.entry = 256}, KvRule{.kind = KvKind::latent, .entry = 160},
+      KvRule{.kind = KvKind::sliding, .entry = 256, .window = static_cast<std::int64_t>(10 + random.below(60))},
+      KvRule{.kind = KvKind::compressed, .entry = 512, .stride = 32}, KvRule{.kind = KvKind::state, .entry = 6144}};
+  KvGroups kv;
+  for (int layer = 0; layer < trial.layers; ++layer) {
+    const std::uint64_t first = random.below(5), count = layer == 0 ? 1 : random.below(3);
+    if (count > 0) REQUIRE(kv.add(layer, rules[first]));
+    if (count > 1) REQUIRE(kv.add(layer, rules[(first + 1 + random.below(4)) % 5]));
+  }
+  trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
+  const std::int64_t blocks = trial.device.count() / trial.layers;
+  trial.device = LayerBlocks{3 * trial.kv.blocks.room(2 + blocks / 3)}; // for about as many requests
+  trial.host = LayerBlocks{trial.host.count() * 4096 / trial.kv.blocks.quantum().count()};
   return trial;
 }
 
@@ -127,7 +149,11 @@ template <class E>
 typename E::Config trial_config(const Trial& trial, const SmallCost& world, Bytes layer_weights = Bytes{1 << 20},
                                 const SmallCost& believed = {}) {
   return {.limits = {.batch = trial.batch, .batch_tokens = Tokens{64}, .max_context = Tokens{256}},
-          .geometry = {trial.layers, Bytes{4096}, layer_weights, Bytes{3000}},
+          .geometry = {.layers = trial.layers,
+                       .layer_block_bytes = trial.kv.blocks.empty() ? Bytes{4096} : trial.kv.blocks.quantum(),
+                       .layer_weight_bytes = layer_weights,
+                       .layer_hidden_bytes = Bytes{3000},
+                       .groups = trial.kv.blocks.empty() ? nullptr : &trial.kv},
           .device_blocks = trial.device,
           .host_blocks = trial.host,
           .tier = reached_by<typename E::caching_type>({.capacity = TokenBlocks{trial.host.count() / trial.layers}}),
@@ -222,10 +248,7 @@ void cancel_some(E& engine, Random& random, std::uint64_t each, Cancelled& count
     counts.preempted += row->phase == Phase::preempted;
     counts.kept_on_host += !row->holding.host.empty() && row->blocks.count() > 0;
     counts.copied += row->holding.copied.count() > 0;
-    const Footprint held = row->phase == Phase::waiting
-                               ? Footprint{}
-                               : footprint<typename E::layout_type>(row->holding, row->blocks, view.limits.block_tokens,
-                                                                    view.geometry.layers, view.geometry.hidden_size());
+    const Footprint held = row->phase == Phase::waiting ? Footprint{} : held_by<E>(view, *row);
     const LayerBlocks device = engine.ledger().device().used(), host = engine.ledger().host().used();
     const std::int64_t alive = engine.alive();
     const Status status = engine.cancel(id);
@@ -261,9 +284,13 @@ inline constexpr bool all_rounds = false;
 inline constexpr bool all_rounds = true;
 #endif
 
+/// What the KV of a trial's model is like.
+enum class KvOf { equal_layers, groups };
+
 /// `least_host`: the smallest host. `cancels`: requests are cancelled at any time, and counted.
 template <class System>
-void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBlocks{0}, Cancelled* cancels = nullptr) {
+void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBlocks{0}, Cancelled* cancels = nullptr,
+                KvOf kv = KvOf::equal_layers) {
   using E = With<System, SmallCost, BasicSimulated<SmallCost>, Audit, Summary, Why, TimeAudit>;
   INFO(std::string{name});
   Random random(7);
@@ -274,6 +301,7 @@ void run_trials(const char* name, int rounds, LayerBlocks least_host = LayerBloc
     Trial trial = random_trial(random);
     if (round % 4 == 3) trial = deepened(std::move(trial), 16 + static_cast<int>(random.below(9))); // eLLM's kind
     trial.host = std::max(trial.host, least_host);
+    if (kv == KvOf::groups) trial = in_groups(std::move(trial), random);
     SmallCost world;
     world.rate = BytesPerSecond{5e5 + 5e6 * random.uniform()};
     if (round % 2 == 1) world.lanes = Lanes::each_way;
@@ -320,6 +348,14 @@ Cancelled run_cancelled(const char* name, int rounds, LayerBlocks least_host = L
 
 } // namespace sluice::testing
 
+/// For systems that move whole requests or none, also of models with KV in groups.
+#define SLUICE_CONSERVES_GROUPS(System)                                                                                \
+  TEST_CASE("conservation with KV in groups: " #System) {                                                              \
+    using namespace sluice;                                                                                            \
+    testing::Cancelled cancels;                                                                                        \
+    testing::run_trials<System>(#System, 40, LayerBlocks{0}, nullptr, testing::KvOf::groups);                          \
+    testing::run_trials<System>(#System, 12, LayerBlocks{0}, &cancels, testing::KvOf::groups);                         \
+  }
 #define SLUICE_CONSERVES(System)                                                                                       \
   TEST_CASE("conservation: " #System) { sluice::testing::run_trials<System>(#System, 40); }                            \
   TEST_CASE("conservation with cancellations: " #System) { sluice::testing::run_cancelled<System>(#System, 12); }

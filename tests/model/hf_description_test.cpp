@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <string>
 
@@ -262,6 +264,17 @@ TEST_CASE("latent attention keeps one latent per token, and an indexer its keys 
   const std::int64_t indexer = 6 * 3 * 128 + 8 * 128 + 8 * 3 + 2 * 128;
   CHECK(described(sparse).parameters() == deepseek.parameters() + 3 * indexer);
   CHECK(described(sparse).kv.bytes(Tokens{10}) == Bytes{3 * (130 * 2 + 128 + 4) * 10});
+  // What attention costs: latents as they are, or expanded for prompts; with an indexer, its top k of them.
+  const LayerDescription& dense_layer = deepseek.layers.front();
+  CHECK(dense_layer.latent == 128 + 2);
+  CHECK(dense_layer.latent_value == 128);
+  CHECK(dense_layer.expands);
+  CHECK(deepseek.kv.groups().front().rule.picked == KvRule::unlimited);
+  const ModelDescription indexed = described(sparse);
+  CHECK(!indexed.layers.front().expands);
+  CHECK(indexed.layers.front().index_heads == 3);
+  CHECK(indexed.layers.front().index_dim == 128);
+  CHECK(indexed.kv.groups().front().rule.picked == 64);
   // A layer that shares an indexer has neither its weights nor its keys.
   const ModelDescription shared =
       described(with(sparse, {{"model_type", "glm_moe_dsa"}, {"indexer_types", {"full", "shared", "full"}}}));
@@ -456,6 +469,30 @@ TEST_CASE("an engine's shape is refused by naming what the model has") {
                                             {"first_k_dense_replace", 1}});
   CHECK(says(line(glm), "its layers differ: 1 of 2"));
   CHECK(says(line(with(glm, {{"first_k_dense_replace", 0}, {"n_shared_experts", 1}})), "shared experts"));
+
+  // A program that simulates gets its description.
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / "sluice_hf_simulated_test";
+  fs::create_directories(folder);
+  const auto simulated = [&](const json& config) {
+    std::ofstream(folder / "config.json") << config;
+    return find_or_read_simulated(folder.string());
+  };
+  for (const json& config : {gemma, latent("deepseek_v3"), glm}) {
+    const Expected<SimulatedModel> model = simulated(config);
+    REQUIRE(model);
+    REQUIRE(model->layered);
+    CHECK(model->layered->parameters() == described(config).parameters());
+    CHECK(model->shape.layers == static_cast<int>(model->layered->layers.size()));
+    CHECK(model->shape.name == "sluice_hf_simulated_test");
+  }
+  const Expected<SimulatedModel> plain = simulated(dense("llama"));
+  REQUIRE(plain);
+  CHECK(!plain->layered);
+  CHECK(plain->shape == *find_or_read_model(folder.string()));
+  // What is not understood is refused in both.
+  CHECK(says(simulated(with(dense("olmo2"), {{"num_extra_layers", 3}})).error().line(), "num_extra_layers"));
+  fs::remove_all(folder);
 }
 
 } // namespace hf_description_test

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 
 using namespace sluice;
@@ -104,6 +105,8 @@ TEST_CASE("room in blocks is counted block by block, and its parts add up") {
               blocks.room(head, total, total, all) ==
           blocks.room(0, total, total, all));
     CHECK(blocks.room(0, total, total, all) <= blocks.room(0, total + 1, total + 1, all));
+    CHECK(blocks.room(total) == blocks.room(0, total, total, all));
+    CHECK(blocks.room(total + 1) - blocks.room(total) <= blocks.room(1));
     // At least the exact bytes; at most one block of each windowed layer more.
     const Bytes room = blocks.quantum() * blocks.room(0, total, total, all);
     const Bytes exact = kv.bytes(block * total);
@@ -118,6 +121,43 @@ TEST_CASE("a uniform model's quantum is its layer block") {
   const KvBlocks blocks(kv, Tokens{16});
   CHECK(blocks.quantum() == Bytes{327'680});
   for (const std::int64_t total : {0, 1, 77}) CHECK(blocks.room(0, total, total, LayerSet::all(33)) == total * 33);
+}
+
+TEST_CASE("entries that stand for several blocks take room when a block completes one") {
+  KvGroups kv;
+  CHECK(kv.add(0, {.kind = KvKind::compressed, .entry = 1024, .stride = 128})); // eight blocks of 16
+  CHECK(kv.add(0, {.kind = KvKind::sliding, .entry = 64, .window = 32}));
+  const KvBlocks blocks(kv, Tokens{16});
+  CHECK(blocks.quantum() == Bytes{1024}); // a window's block, and an entry
+  for (std::int64_t total = 0; total < 40; ++total) {
+    CHECK(blocks.room(total) == total / 8 + std::min<std::int64_t>(total, 3));
+    for (std::int64_t head = 0; head <= total; ++head) {
+      const LayerSet one = LayerSet::all(1);
+      CHECK(blocks.room(0, head, total, one) + blocks.room(head, total, total, one) == blocks.room(total));
+    }
+  }
+  CHECK(KvBlocks::fits(kv, Tokens{256}));
+  CHECK(!KvBlocks::fits(kv, Tokens{48}));
+}
+
+TEST_CASE("no groups count nothing, and uniform ones are not empty") {
+  CHECK(KvBlocks{}.empty());
+  CHECK(KvBlocks{}.room(7) == 0);
+  CHECK(!KvBlocks(mixed(), Tokens{16}).empty());
+}
+
+TEST_CASE("layers read as far as a window, a chunk or the top k of sparse attention") {
+  KvGroups kv = mixed(); // a window of 128
+  CHECK(kv.add(2, {.kind = KvKind::latent, .entry = 8, .picked = 2048}));
+  CHECK(kv.add(3, {.kind = KvKind::compressed, .entry = 8, .stride = 4, .picked = 512})); // of four tokens each
+  const ReadLimits reads{kv};
+  REQUIRE(reads.limits().size() == 2);
+  CHECK(reads.limits()[0] == Tokens{128});
+  CHECK(reads.limits()[1] == Tokens{2048});
+  CHECK(reads.find(window) == 0);
+  CHECK(reads.find({.kind = KvKind::compressed, .entry = 8, .stride = 4, .picked = 512}) == 1);
+  CHECK(reads.find(full) == -1);
+  CHECK(ReadLimits{}.limits().empty());
 }
 
 } // namespace kv_groups_test

@@ -2,6 +2,7 @@
 // Computes the KV budget, and checks it against the device's memory.
 #include "compare/memory.hpp"
 
+#include "sluice/engine/equal_layers.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/workload/generator.hpp"
 
@@ -50,6 +51,51 @@ Expected<TokenBlocks> fitting(const World& world, TokenBlocks budget, Bytes bloc
                         "--device-memory for a card of another size");
 }
 
+/// The budget of a model whose layers differ: bytes, since its token blocks have no one size.
+Expected<Budget> layered_budget(const Options& options, const Source& source, const World& world, Tokens block_tokens) {
+  const Geometry geometry = world.geometry(block_tokens);
+  const auto gb = [](Bytes bytes) { return fmt::format("{:.3g} GB", static_cast<double>(bytes.count()) / 1e9); };
+  const auto room_in = [&](Bytes bytes) { return LayerBlocks{bytes / geometry.layer_block_bytes}; };
+  const Bytes first = geometry.layer_block_bytes * geometry.kv_of(TokenBlocks{1}).count();
+  if (options.machine.kv_blocks)
+    return flag_error(
+        "--kv-blocks",
+        fmt::format("a token block of {} has no size: {}", world.shape.name, in_words(geometry.kv(), geometry.layers)),
+        "--kv-memory, such as 8GB");
+  const auto usable =
+      static_cast<std::int64_t>(options.machine.memory_share * static_cast<double>(world.device.memory.count()));
+  const LayerBlocks beside = room_in(std::max(Bytes{0}, Bytes{usable} - world.weight_bytes()));
+  // A budget in token blocks, a trace's or the demo's, is meant for a full batch.
+  const auto of_batch = [&](TokenBlocks blocks, int batch) {
+    return geometry.kv_of(TokenBlocks{(blocks.count() + batch - 1) / batch}) * batch;
+  };
+  LayerBlocks room = beside;
+  const char* flag = "--model";
+  if (options.machine.kv_memory) {
+    room = room_in(Bytes{*options.machine.kv_memory});
+    flag = "--kv-memory";
+  } else if (source.header) {
+    room = of_batch(source.header->budget, limits_of(options.machine, source).batch);
+    flag = "--trace";
+  } else if (source.demo) {
+    room = std::min(beside, of_batch(demo_budget, demo_batch));
+  }
+  const Bytes kv = geometry.layer_block_bytes * room.count();
+  if (kv + world.weight_bytes() > world.device.memory || kv < first)
+    return flag_error(flag,
+                      fmt::format("{} of KV and the {} of weights of {} on the {} of {}", gb(kv),
+                                  gb(world.weight_bytes()), world.shape.name, gb(world.device.memory),
+                                  world.device.name),
+                      "at least " + exact_bytes(first.count()) +
+                          " of KV, which a request's first token takes, beside the weights; or --device-memory");
+  std::int64_t fits = 1, fails = std::int64_t{1} << 26; // token blocks of a single request
+  while (fails - fits > 1) {
+    const std::int64_t middle = fits + (fails - fits) / 2;
+    (geometry.kv_of(TokenBlocks{middle}) <= room ? fits : fails) = middle;
+  }
+  return Budget{TokenBlocks{fits}, room};
+}
+
 } // namespace
 
 Limits limits_of(const MachineOptions& machine, const Source& source) {
@@ -66,7 +112,7 @@ Limits limits_of(const MachineOptions& machine, const Source& source) {
 std::string leave_out_whole_weights(const Options& options, const World& world, const Limits& limits,
                                     std::vector<const System*>& systems) {
   const MachineOptions& machine = options.machine;
-  if (options.systems != "all" || !(machine.kv_blocks || machine.kv_memory)) return {};
+  if (world.layered || options.systems != "all" || !(machine.kv_blocks || machine.kv_memory)) return {};
   const Bytes block = world.shape.token_block_bytes(limits.block_tokens);
   const Bytes kv = machine.kv_blocks ? block * *machine.kv_blocks : Bytes{*machine.kv_memory} / world.devices;
   if (kv > world.device.memory || kv + world.shape.weight_bytes() <= world.device.memory) return {};
@@ -74,8 +120,27 @@ std::string leave_out_whole_weights(const Options& options, const World& world, 
   return fmt::format("{} systems left out: {} does not hold this KV and all weights", left_out, world.device.name);
 }
 
-Expected<TokenBlocks> kv_budget(const Options& options, const Source& source, const World& world,
-                                const std::vector<const System*>& systems, const Limits& limits) {
+Expected<std::string> leave_out_equal_layers(const Options& options, const World& world,
+                                             std::vector<const System*>& systems) {
+  if (!world.layered) return std::string{};
+  const Geometry geometry = world.geometry(Limits{}.block_tokens);
+  for (const System* system : systems)
+    if (system->equal_layers != nullptr && options.systems != "all")
+      return Error{ErrorCode::unsupported, "--systems",
+                   fmt::format("{} serves no model whose layers differ ({}), and {} has such: {} of a request",
+                               system->name, system->equal_layers, world.shape.name,
+                               in_words(geometry.kv(), geometry.layers)),
+                   "systems that move whole requests or none, such as VllmSwap; all leaves the others out"};
+  const std::size_t left_out =
+      std::erase_if(systems, [](const System* system) { return system->equal_layers != nullptr; });
+  if (left_out == 0) return std::string{};
+  return fmt::format("{} systems left out, which serve only models whose layers are alike", left_out);
+}
+
+namespace {
+
+Expected<TokenBlocks> token_budget(const Options& options, const Source& source, const World& world,
+                                   const std::vector<const System*>& systems, const Limits& limits) {
   const bool all_stream =
       std::all_of(systems.begin(), systems.end(), [](const System* system) { return system->streams_weights; });
   const Bytes block = world.shape.token_block_bytes(limits.block_tokens);
@@ -96,12 +161,21 @@ Expected<TokenBlocks> kv_budget(const Options& options, const Source& source, co
   return source.demo ? std::min(demo_budget, *held) : *held;
 }
 
-Status set_memories(const Options& options, const World& world, TokenBlocks budget, Comparison& c) {
+} // namespace
+
+Expected<Budget> kv_budget(const Options& options, const Source& source, const World& world,
+                           const std::vector<const System*>& systems, const Limits& limits) {
+  if (world.layered) return layered_budget(options, source, world, limits.block_tokens);
+  const Expected<TokenBlocks> blocks = token_budget(options, source, world, systems, limits);
+  if (!blocks) return blocks.error();
+  return Budget{*blocks, across_layers(*blocks, world.shape.layers)};
+}
+
+Status set_memories(const Options& options, const World& world, const Budget& budget, Comparison& c) {
   const ModelShape& shape = world.shape;
-  const Tokens block = c.setup.limits.block_tokens;
-  c.setup.geometry = {shape.layers, shape.layer_block_bytes(block), shape.layer_weight_bytes(),
-                      shape.layer_hidden_bytes(block)};
-  c.setup.device_blocks = across_layers(budget, shape.layers);
+  c.setup.geometry = world.geometry(c.setup.limits.block_tokens);
+  c.setup.groups = world.groups;
+  c.setup.device_blocks = budget.room;
   for (const LowerTier& tier : options.machine.lower_tiers) {
     const Bytes token_block = c.setup.geometry.layer_block_bytes * (shape.layers * world.devices);
     const BytesPerSecond rate{tier.rate / world.devices}; // a device's part of the group

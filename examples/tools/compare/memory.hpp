@@ -23,14 +23,24 @@ sluice::Limits limits_of(const MachineOptions& machine, const Source& source);
 std::string leave_out_whole_weights(const Options& options, const World& world, const sluice::Limits& limits,
                                     std::vector<const System*>& systems);
 
+/// The KV memory of one device.
+struct Budget {
+  sluice::TokenBlocks blocks{0}; ///< of one request that fills it; negative: by how much the weights are too large
+  sluice::LayerBlocks room{0};
+};
+
+/// Removes the systems that serve only models whose layers are alike, if all systems were requested and this model's
+/// differ. Returns what the caption says about it; empty: none is left out. Error: such a system was named.
+sluice::Expected<std::string> leave_out_equal_layers(const Options& options, const World& world,
+                                                     std::vector<const System*>& systems);
+
 /// Returns the KV budget of one device. Error: its memory does not hold the budget and the weights that these systems
 /// keep there.
-sluice::Expected<sluice::TokenBlocks> kv_budget(const Options& options, const Source& source, const World& world,
-                                                const std::vector<const System*>& systems,
-                                                const sluice::Limits& limits);
+sluice::Expected<Budget> kv_budget(const Options& options, const Source& source, const World& world,
+                                   const std::vector<const System*>& systems, const sluice::Limits& limits);
 
 /// Sets the sizes of the model's blocks and of all memories, and says in the report which are below the host's. Error:
 /// --host-memory is less than a block.
-sluice::Status set_memories(const Options& options, const World& world, sluice::TokenBlocks budget, Comparison& c);
+sluice::Status set_memories(const Options& options, const World& world, const Budget& budget, Comparison& c);
 
 } // namespace compared

@@ -25,11 +25,15 @@ namespace {
 std::string machine_text(const Options& options, const World& world, Tokens block_tokens) {
   const LinkCost link = world.cost.link();
   const char* const link_of = options.machine.profile.empty() ? "the device's" : "the profile's";
-  const double token = static_cast<double>(world.shape.token_block_bytes(block_tokens).count()) /
-                       static_cast<double>(block_tokens.count());
-  const std::string whose = world.devices > 1 ? fmt::format("on each of {} devices, {} of the model", world.devices,
-                                                            world.whole_token.count())
-                                              : "the model's";
+  const double token = world.layered ? world.layered->kv.growth_bytes_per_token()
+                                     : static_cast<double>(world.shape.token_block_bytes(block_tokens).count()) /
+                                           static_cast<double>(block_tokens.count());
+  const std::string whose =
+      world.layered ? fmt::format("the model's; and at most {:.4g} MB a request in windows and states",
+                                  static_cast<double>(world.layered->kv.fixed_bytes().count()) / 1e6)
+      : world.devices > 1
+          ? fmt::format("on each of {} devices, {} of the model", world.devices, world.whole_token.count())
+          : "the model's";
   return fmt::format("link {:.3g} GB/s to the device{} ({}); peaks of {:.4g} TFLOP/s and {:.4g} GB/s of memory (the "
                      "device's), times by {}; {:g} bytes of KV a token ({})",
                      link.rate.count() / 1e9,
@@ -72,7 +76,7 @@ void caution_of_contexts(const Options& options, const ModelShape& shape, std::s
 
 } // namespace
 
-void report_machine(const Options& options, const World& world, TokenBlocks budget, Comparison& c) {
+void report_machine(const Options& options, const World& world, const Budget& budget, Comparison& c) {
   WorkloadReport& w = c.workload;
   const Limits& limits = c.setup.limits;
   w.seed = options.workload.seed;
@@ -82,9 +86,10 @@ void report_machine(const Options& options, const World& world, TokenBlocks budg
   w.link = fmt::format("{:.3g} GB/s", world.cost.link().rate.count() / 1e9);
   w.notes.emplace_back("Machine", machine_text(options, world, limits.block_tokens));
   w.times = times_caution(options, world);
-  w.budget_blocks = budget.count();
+  w.budget_blocks = budget.blocks.count();
+  w.kv_in_groups = world.layered.has_value();
   w.block_tokens = limits.block_tokens.count();
-  w.budget_bytes = budget.count() * world.shape.token_block_bytes(limits.block_tokens).count() * world.devices;
+  w.budget_bytes = budget.room.count() * c.setup.geometry.layer_block_bytes.count() * world.devices;
   w.host_budget_bytes = world.device.host_memory.count() * world.devices;
   w.batch_limit = limits.batch;
   w.max_batch_tokens = limits.batch_tokens.count();

@@ -9,6 +9,7 @@
 #include "sluice/workload/workload.hpp"
 
 #include "compare/comparison.hpp"
+#include "compare/memory.hpp"
 #include "compare/slos.hpp"
 #include "compare/world.hpp"
 
@@ -17,7 +18,7 @@
 namespace compared {
 
 /// Reports the machine, its limits, and where its times are from. `budget`: the KV of one device.
-void report_machine(const Options& options, const World& world, sluice::TokenBlocks budget, Comparison& c);
+void report_machine(const Options& options, const World& world, const Budget& budget, Comparison& c);
 
 /// Reports the requests and their SLOs, and what the model's configuration says and the simulation ignores.
 void report_workload(const Options& options, const sluice::ModelShape& shape,

@@ -131,8 +131,10 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (!source) return source.error();
 
   const Limits limits = limits_of(options.machine, *source);
+  const Expected<std::string> unequal = leave_out_equal_layers(options, *world, *systems);
+  if (!unequal) return unequal.error();
   const std::string left_out = leave_out_whole_weights(options, *world, limits, *systems);
-  const Expected<TokenBlocks> budget = kv_budget(options, *source, *world, *systems, limits);
+  const Expected<Budget> budget = kv_budget(options, *source, *world, *systems, limits);
   if (!budget) return budget.error();
   Comparison c{
       .setup =
@@ -145,14 +147,14 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   if (Status set = set_policies(options, world->shape, c); !set) return set.error();
   if (Status set = set_memories(options, *world, *budget, c); !set) return set.error();
 
-  const Seconds full_step = full_budget_step(*world, *budget, limits.block_tokens);
+  const Seconds full_step = full_budget_step(*world, budget->blocks, limits.block_tokens);
   Expected<Openers> open = openers_of(options, *source, resampling->has_value(), full_step);
   if (!open) return open.error();
   if (Status fits = check_count(options.workload); !fits) return fits.error();
   const Expected<std::vector<RequestSpec>> recorded = requests_of(open->recorded);
   if (!recorded) return recorded.error();
   if (std::optional<Resampling>& how = *resampling) {
-    const double busy = by_steps(options.workload) ? 0 : busy_period(*world, *recorded, *budget, limits);
+    const double busy = by_steps(options.workload) ? 0 : busy_period(*world, *recorded, budget->blocks, limits);
     if (Status set = set_resampling(options.workload, *recorded, busy, *how, c.workload); !set) return set.error();
     resample(options.workload, *how, *open);
   }
@@ -197,6 +199,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   w.command = command;
   report_machine(options, *world, *budget, c);
   if (!left_out.empty()) w.cautions.push_back(left_out);
+  if (!unequal->empty()) w.cautions.push_back(*unequal);
   if (std::string read = taken_for_text(trace->workload(), *recorded); !read.empty())
     w.cautions.push_back(std::move(read));
   report_workload(options, world->shape, *requests, sum, c);

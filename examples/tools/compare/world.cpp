@@ -5,6 +5,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/model/device/nlohmann/device_json.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/policy/cost/layered_roofline.hpp"
 #include "sluice/policy/cost/nlohmann/orbitflow_profile.hpp"
 #include "sluice/policy/cost/read_table_profile.hpp"
 #include "sluice/policy/cost/roofline.hpp"
@@ -23,6 +24,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -51,7 +53,40 @@ Expected<std::string> measured_on(const std::string& profile, const std::string&
                     named.empty() ? "a device file with that name" : named + ", or no --profile");
 }
 
+/// The world of a model whose layers differ.
+Expected<World> layered_world(const MachineOptions& machine, SimulatedModel model, const Device& device) {
+  const std::string differs = model.shape.name + " has layers that are not alike";
+  const auto refuse = [&](const char* flag, const char* what) {
+    return Error{ErrorCode::unsupported, flag, differs + what, "no such flag, or a model whose layers are alike"};
+  };
+  if (machine.tp > 1) return refuse("--tp", ": how a group divides them is not known");
+  if (!machine.profile.empty()) return refuse("--profile", ": a profile has the times of one kind of layer");
+  if (machine.host_attention > 0) return refuse("--host-attention", ": the host attends to K and V of equal layers");
+  if (!KvBlocks::fits(model.layered->kv, Limits{}.block_tokens))
+    return refuse("--model", ", and entries that no block of 16 tokens holds whole");
+  World world{.shape = std::move(model.shape),
+              .device = device,
+              .cost = engines::CostChoice{LayeredRoofline{*model.layered, device}},
+              .cost_name = "roofline of model and device, by kind of layer"};
+  world.groups = std::make_shared<const KvLayers>(
+      KvLayers{KvBlocks(model.layered->kv, Limits{}.block_tokens), ReadLimits{model.layered->kv}});
+  world.layered = std::move(model.layered);
+  return world;
+}
+
 } // namespace
+
+Geometry World::geometry(Tokens block_tokens) const {
+  if (!layered)
+    return {shape.layers, shape.layer_block_bytes(block_tokens), shape.layer_weight_bytes(),
+            shape.layer_hidden_bytes(block_tokens)};
+  const Bytes outside = layered->weight_bytes(ModuleClass::embedding) + layered->weight_bytes(ModuleClass::head);
+  return {.layers = shape.layers,
+          .layer_block_bytes = groups->blocks.quantum(),
+          .layer_weight_bytes = (layered->weight_bytes() - outside) / shape.layers, // their mean
+          .layer_hidden_bytes = shape.layer_hidden_bytes(block_tokens),
+          .groups = groups.get()};
+}
 
 Expected<World> world_of(const MachineOptions& machine) {
   const std::string profile = profile_at(machine.profile);
@@ -59,10 +94,10 @@ Expected<World> world_of(const MachineOptions& machine) {
   // A folder of kernel times contains its model's configuration.
   const Expected<int> kv_bytes = read_kv_dtype(machine.kv_dtype);
   if (!kv_bytes) return kv_bytes.error();
-  Expected<ModelShape> shape = table && !machine.model
-                                   ? read_hf_config(profile, *kv_bytes)
-                                   : find_or_read_model(machine.model.value_or(std::string{default_model}), *kv_bytes);
-  if (!shape) return of_flag("--model", shape.error());
+  const std::string wanted = machine.model.value_or(table ? profile : std::string{default_model});
+  Expected<SimulatedModel> model = find_or_read_simulated(wanted, *kv_bytes);
+  if (!model) return of_flag("--model", model.error());
+  const ModelShape* const shape = &model->shape;
   Expected<Device> device = find_or_read_device(machine.device);
   if (!device) return of_flag("--device", device.error());
   const Device stated = *device; // without the flags' changes
@@ -78,6 +113,7 @@ Expected<World> world_of(const MachineOptions& machine) {
   if (machine.device_memory) device->memory = Bytes{*machine.device_memory};
   if (machine.host_memory) device->host_memory = Bytes{*machine.host_memory};
   if (machine.host_attention > 0) device->host_attention_rate = BytesPerSecond{machine.host_attention};
+  if (model->layered) return layered_world(machine, *std::move(model), *device);
   if (machine.tp > 1) {
     Expected<Group> group = group_of(machine, *shape, *device);
     if (!group) return group.error();

@@ -4,13 +4,17 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/model/description.hpp"
 #include "sluice/model/device/device.hpp"
 #include "sluice/model/shape.hpp"
+#include "sluice/state/view/view.hpp"
 #include "sluice/workload/workload.hpp"
 
 #include "compare/options.hpp"
 #include "engines/cost_choice.hpp"
 
+#include <memory>
+#include <optional>
 #include <string>
 
 namespace compared {
@@ -26,6 +30,12 @@ struct World {
   std::string group_note{};
   std::string measured{};       ///< the caution about a measured profile: on what; empty: a roofline
   sluice::Bytes whole_token{0}; ///< of KV, on all devices of a group together
+  std::optional<sluice::ModelDescription> layered{}; ///< a model whose layers differ; `shape` then has its widths alone
+  std::shared_ptr<const sluice::KvLayers> groups{};  ///< of such a model, in blocks of the engines' length
+
+  [[nodiscard]] sluice::Bytes weight_bytes() const { return layered ? layered->weight_bytes() : shape.weight_bytes(); }
+  /// Sizes for engines, which `groups` outlives.
+  [[nodiscard]] sluice::Geometry geometry(sluice::Tokens block_tokens) const;
 };
 
 /// Reads the machine's files. Errors: a file is wrong, flags exclude each other, or the profile was measured with

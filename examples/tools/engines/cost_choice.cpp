@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CostChoice's four cost models.
+// CostChoice's five cost models.
 #include "engines/cost_choice.hpp"
 
+#include "sluice/policy/cost/layered_roofline.hpp"
 #include "sluice/policy/cost/linear_profile.hpp"
 #include "sluice/policy/cost/roofline.hpp"
 #include "sluice/policy/cost/table_profile.hpp"
@@ -14,11 +15,14 @@
 namespace engines {
 
 struct CostChoice::Model {
-  std::variant<sluice::Roofline, sluice::LinearProfile, sluice::TableProfile, sluice::TensorParallel<sluice::Roofline>>
+  std::variant<sluice::Roofline, sluice::LinearProfile, sluice::TableProfile, sluice::TensorParallel<sluice::Roofline>,
+               sluice::LayeredRoofline>
       of;
 };
 
 CostChoice::CostChoice(sluice::Roofline model) : model_(std::make_shared<const Model>(Model{std::move(model)})) {}
+CostChoice::CostChoice(sluice::LayeredRoofline model)
+    : model_(std::make_shared<const Model>(Model{std::move(model)})) {}
 CostChoice::CostChoice(sluice::LinearProfile model) : model_(std::make_shared<const Model>(Model{std::move(model)})) {}
 CostChoice::CostChoice(sluice::TableProfile model) : model_(std::make_shared<const Model>(Model{std::move(model)})) {}
 CostChoice::CostChoice(sluice::Roofline shard, const sluice::ModelShape& whole, sluice::AllReduce all_reduce)

@@ -9,6 +9,7 @@
 
 namespace sluice {
 class AllReduce;
+class LayeredRoofline;
 class LinearProfile;
 class Roofline;
 class TableProfile;
@@ -19,7 +20,7 @@ struct StepFloor;
 
 namespace engines {
 
-/// One of four cost models, selected at run time, so that a comparison instantiates each engine once instead of four
+/// One of five cost models, selected at run time, so that a comparison instantiates each engine once instead of five
 /// times. Only these programs need it: an engine built for one purpose names its cost model as a type. Copies share the
 /// model, which is never modified.
 class CostChoice {
@@ -28,6 +29,7 @@ class CostChoice {
   struct State {};
 
   explicit CostChoice(sluice::Roofline model);
+  explicit CostChoice(sluice::LayeredRoofline model);
   explicit CostChoice(sluice::LinearProfile model);
   explicit CostChoice(sluice::TableProfile model);
   /// The cost model of a tensor-parallel group.
@@ -37,7 +39,8 @@ class CostChoice {
   [[nodiscard]] sluice::LinkCost link() const;
   [[nodiscard]] const CostChoice& predictor(const State&) const { return *this; }
   void observe(State&, const sluice::Observation&) const {}
-  /// Lower bounds of `step`, for the bound on what is possible; none of measured kernels and of groups.
+  /// Lower bounds of `step`, for the bound on what is possible; none of measured kernels, of groups, and of
+  /// models whose layers differ.
   [[nodiscard]] std::optional<sluice::StepFloor> floor() const;
   /// Whether it was measured on a grid, so that `beyond` can say which iterations lie within.
   [[nodiscard]] bool has_grid() const;

@@ -5,6 +5,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/text.hpp"
+#include "sluice/engine/equal_layers.hpp"
 #include "sluice/engine/node/bus_coordinator.hpp"
 #include "sluice/engine/node/node.hpp"
 #include "sluice/engine/node/remap_controller.hpp"
@@ -186,6 +187,7 @@ System simulated_entry(std::string_view name, std::string_view what) {
   if constexpr (detail::engines_for != detail::EnginesFor::machine) system.simulate = &detail::simulated<E, Also>;
   system.numbers = &numbers_of<E>;
   system.foresees = sluice::foresees<E>;
+  system.equal_layers = sluice::needs_equal_layers<typename E::composition>(typename E::placement_type{}, 2);
   return system;
 }
 

@@ -29,6 +29,7 @@ struct NumberSetting {
 struct Setup {
   sluice::Limits limits;
   sluice::Geometry geometry;
+  std::shared_ptr<const sluice::KvLayers> groups{}; ///< what `geometry` names, of layers that keep different amounts
   sluice::LayerBlocks device_blocks{0};
   sluice::LayerBlocks host_blocks{0};
   std::vector<sluice::Tier> lower_tiers{};                ///< below the host, for systems that cache

@@ -35,6 +35,11 @@ class SteadySteps {
   /// Turns the last iteration into the next.
   static void prepare(const Core& core, Prepared& prepared) {
     prepared.work.decode_context += Tokens{prepared.work.decodes};
+    if (!core.geometry.reads().limits().empty()) {
+      prepared.work.within = {};
+      for (const Slot slot : core.requests.running)
+        prepared.work.add_within(core.row(slot).computed + Tokens{1}, core.geometry.reads());
+    }
     prepared.weights = {}; // nothing moves: no need to `prepare`
     prepared.urgent_out = prepared.background = 0;
     prepared.planning = Seconds{0};

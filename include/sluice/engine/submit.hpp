@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/engine/engine.hpp"
+#include "sluice/engine/equal_layers.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -30,6 +31,9 @@ Status BasicEngine<C>::check(const Config& config) {
   if constexpr (All::streams_weights) // if all weights stream
     if (config.geometry.layer_block_bytes.count() > 0) most += config.geometry.blocks_in(config.geometry.layers);
   Status status = detail::check_setup(config.limits, config.geometry, most, config.host_blocks);
+  if (status.ok() && !config.geometry.alike())
+    if (const char* why = needs_equal_layers<C>(config.placement, config.geometry.layers); why != nullptr)
+      return detail::unequal_layers(why, config.geometry.kv(), config.geometry.layers);
   if constexpr (has_tiers<C>)
     if (status.ok())
       status =

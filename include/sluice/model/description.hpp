@@ -39,7 +39,7 @@ struct Module {
   std::int64_t columns = 1; ///< inputs; 1: a vector
   std::int64_t count = 1;   ///< matrices
   std::int64_t active = 1;  ///< of `count`, those that one token passes through
-  WeightFormat format;
+  WeightFormat format{};
   bool linear = false; ///< a matrix of a linear layer, which quantisation applies to unless it is excluded
 
   [[nodiscard]] constexpr std::int64_t parameters() const { return rows * columns * count; }
@@ -55,6 +55,11 @@ struct LayerDescription {
   int kv_heads = 0;       ///< heads of K and V
   int head_dim = 0;       ///< of Q and K
   int value_dim = 0;      ///< of V
+  int latent = 0;         ///< of latent attention: elements of an entry from which scores are computed, and
+  int latent_value = 0;   ///< those of them from which the output is computed
+  bool expands = false;   ///< prompts attend to K and V that are computed from the latents
+  int index_heads = 0;    ///< query heads of the indexer; 0: none
+  int index_dim = 0;      ///< of its queries and keys
   int mlp = 0;            ///< intermediate size of a dense MLP; 0: none
   int experts = 0;        ///< routed experts; 0: none
   int expert_mlp = 0;     ///< intermediate size of one expert

@@ -42,6 +42,7 @@ struct KvRule {
   std::int64_t entry = 0;          ///< bytes of one entry; of a state, all of its bytes
   std::int64_t stride = 1;         ///< tokens per entry
   std::int64_t window = unlimited; ///< tokens that are kept at most
+  std::int64_t picked = unlimited; ///< entries that a token attends to at most (sparse attention's top k)
 
   friend constexpr bool operator==(const KvRule&, const KvRule&) = default;
 
@@ -52,6 +53,10 @@ struct KvRule {
   [[nodiscard]] constexpr Bytes bytes(Tokens tokens) const {
     if (kind == KvKind::state) return Bytes{tokens > Tokens{0} ? entry : 0};
     return Bytes{entry * (std::min(tokens.count(), window) / stride)};
+  }
+  /// Tokens whose entries a token attends to at most; `unlimited`: all.
+  [[nodiscard]] constexpr std::int64_t reach() const {
+    return std::min(window, picked == unlimited ? unlimited : picked * stride);
   }
   /// Bytes of one block of `block` tokens; of a state, which belongs to the newest block, all of its bytes.
   [[nodiscard]] constexpr std::int64_t block_bytes(Tokens block) const {
@@ -133,24 +138,76 @@ class KvGroups {
   int count_ = 0;
 };
 
+/// The contexts up to which layers read a request's KV, each once: windows, and the top k of sparse attention.
+class ReadLimits {
+ public:
+  /// Above every known model.
+  static constexpr int most = 4;
+
+  constexpr ReadLimits() = default;
+  /// The first `most` of the groups' limits.
+  explicit constexpr ReadLimits(const KvGroups& kv) {
+    for (const KvGroup& group : kv.groups())
+      if (group.rule.kind != KvKind::state && group.rule.reach() != KvRule::unlimited && find(group.rule) < 0 &&
+          count_ < most)
+        limits_[static_cast<std::size_t>(count_++)] = Tokens{group.rule.reach()};
+  }
+  /// The limits.
+  [[nodiscard]] constexpr std::span<const Tokens> limits() const {
+    return {limits_.data(), static_cast<std::size_t>(count_)};
+  }
+  /// The number of the rule's limit; -1 if it has none.
+  [[nodiscard]] constexpr int find(const KvRule& rule) const {
+    for (int i = 0; i < count_; ++i)
+      if (limits_[static_cast<std::size_t>(i)] == Tokens{rule.reach()}) return i;
+    return -1;
+  }
+
+ private:
+  std::array<Tokens, most> limits_{};
+  int count_ = 0;
+};
+
+/// A group of layers, in blocks.
+struct KvPart {
+  LayerSet layers{};      ///< the group's layers
+  std::int64_t keep = 0;  ///< blocks of a request that are kept at most: the newest ones
+  std::int64_t units = 0; ///< quanta of one block, or of one entry
+  std::int64_t step = 1;  ///< blocks of one entry; 1: a block has one or more
+};
+
 /// KvGroups counted in blocks of one length, in whole quanta: the greatest common divisor of the groups' blocks. A
 /// uniform model's quantum is its layer block, so that its counts are numbers of layer blocks.
+///
+/// Where entries stand for more tokens than a block has, a block has an entry or none: the one that it completes.
 ///
 /// Rejected: counting bytes, which changes every figure of a uniform model that is no power of two; and one pool per
 /// group, of which one is exhausted while another has room.
 class KvBlocks {
  public:
-  /// `block` is a multiple of every stride.
+  /// No groups: what uses this counts one quantum for each block of each layer.
+  constexpr KvBlocks() = default;
+  /// `block` `fits(kv, block)`.
   constexpr KvBlocks(const KvGroups& kv, Tokens block) {
-    for (const KvGroup& group : kv.groups()) {
-      SLUICE_ASSERT(block.count() % group.rule.stride == 0, "a block that holds whole entries");
-      quantum_ = std::gcd(quantum_, group.rule.block_bytes(block));
-    }
+    SLUICE_ASSERT(fits(kv, block), "a block that holds whole entries, or whole blocks to an entry");
+    const auto step_bytes = [block](const KvRule& rule) {
+      return rule.stride > block.count() ? rule.entry : rule.block_bytes(block);
+    };
+    for (const KvGroup& group : kv.groups()) quantum_ = std::gcd(quantum_, step_bytes(group.rule));
     for (const KvGroup& group : kv.groups())
       parts_[static_cast<std::size_t>(count_++)] = {group.layers, group.rule.keep(block),
-                                                    group.rule.block_bytes(block) / quantum_};
+                                                    step_bytes(group.rule) / quantum_,
+                                                    std::max<std::int64_t>(1, group.rule.stride / block.count())};
+  }
+  /// Whether a block of `block` tokens and an entry of each group contain a whole number of the other.
+  [[nodiscard]] static constexpr bool fits(const KvGroups& kv, Tokens block) {
+    for (const KvGroup& group : kv.groups())
+      if (block.count() % group.rule.stride != 0 && group.rule.stride % block.count() != 0) return false;
+    return true;
   }
 
+  /// Whether there are no groups: all layers are alike.
+  [[nodiscard]] constexpr bool empty() const { return count_ == 0; }
   /// Bytes of one quantum.
   [[nodiscard]] constexpr Bytes quantum() const { return Bytes{quantum_}; }
 
@@ -158,24 +215,42 @@ class KvBlocks {
   [[nodiscard]] constexpr std::int64_t room(std::int64_t first, std::int64_t last, std::int64_t total,
                                             LayerSet held) const {
     std::int64_t sum = 0;
-    for (int p = 0; p < count_; ++p) {
-      const Part& part = parts_[static_cast<std::size_t>(p)];
-      const std::int64_t begin = total - std::min(total, part.keep);
-      sum += std::max<std::int64_t>(0, last - std::max(first, begin)) * part.units * (part.layers & held).count();
+    for (const KvPart& part : parts()) {
+      const std::int64_t begin = std::max(first, total - std::min(total, part.keep));
+      sum +=
+          std::max<std::int64_t>(0, last / part.step - begin / part.step) * part.units * (part.layers & held).count();
     }
     return sum;
   }
+  /// Quanta of a request of `total` blocks in all layers. Grows with `total`, ever more slowly, and by at most
+  /// `room(1)` for each block unless entries stand for several blocks.
+  [[nodiscard]] constexpr std::int64_t room(std::int64_t total) const {
+    std::int64_t sum = 0;
+    for (const KvPart& part : parts()) sum += std::min(total, part.keep) / part.step * part.units * part.layers.count();
+    return sum;
+  }
+  /// Runs of memory that a token block has: one in each layer of each group.
+  [[nodiscard]] constexpr std::int64_t runs() const {
+    std::int64_t sum = 0;
+    for (const KvPart& part : parts()) sum += part.layers.count();
+    return sum;
+  }
+
+  /// The groups.
+  [[nodiscard]] constexpr std::span<const KvPart> parts() const {
+    return {parts_.data(), static_cast<std::size_t>(count_)};
+  }
 
  private:
-  struct Part {
-    LayerSet layers;
-    std::int64_t keep = 0;  ///< blocks that are kept at most
-    std::int64_t units = 0; ///< quanta of one block
-  };
-
-  std::array<Part, KvGroups::most> parts_{};
+  std::array<KvPart, KvGroups::most> parts_{};
   int count_ = 0;
   std::int64_t quantum_ = 0;
+};
+
+/// What an engine knows of layers that keep different amounts of KV.
+struct KvLayers {
+  KvBlocks blocks{};  ///< what they keep
+  ReadLimits reads{}; ///< how far they read
 };
 
 } // namespace sluice

@@ -23,7 +23,10 @@ SLUICE_REPORT_INLINE std::string html_facts(const ComparisonReport& report) {
   }
   std::string budget =
       std::to_string(w.budget_blocks) + " token blocks of " + std::to_string(w.block_tokens) + " tokens";
-  if (w.budget_bytes > 0) budget += ", " + bytes_text(static_cast<double>(w.budget_bytes));
+  if (w.kv_in_groups)
+    budget = bytes_text(static_cast<double>(w.budget_bytes)) + " of KV in groups of layers";
+  else if (w.budget_bytes > 0)
+    budget += ", " + bytes_text(static_cast<double>(w.budget_bytes));
   std::string limits;
   if (w.batch_limit > 0) limits = std::to_string(w.batch_limit) + " requests";
   if (w.max_batch_tokens > 0) limits += (limits.empty() ? "" : ", ") + std::to_string(w.max_batch_tokens) + " tokens";

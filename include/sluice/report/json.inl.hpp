@@ -30,6 +30,7 @@ SLUICE_REPORT_INLINE void write_workload(JsonWriter& json, const WorkloadReport&
   if (!workload.counted.empty()) json.field("counted", workload.counted);
   json.field("requests", workload.requests).field("model", workload.model).field("device", workload.device);
   json.field("profile", workload.profile).field("budget_blocks", workload.budget_blocks);
+  if (workload.kv_in_groups) json.field("kv_in_groups", true);
   json.field("block_tokens", workload.block_tokens).field("budget_bytes", workload.budget_bytes);
   json.key("host_budget_bytes");
   if (workload.host_budget_bytes > 0)

@@ -148,6 +148,7 @@ struct ReportBlock {
 
 /// The KV budget. It is negative where the weights alone exceed the memory.
 [[nodiscard]] inline std::string kv_budget_text(const WorkloadReport& workload) {
+  if (workload.kv_in_groups) return bytes_text(static_cast<double>(workload.budget_bytes)) + " of KV";
   if (workload.budget_blocks >= 0) return std::to_string(workload.budget_blocks) + " token blocks of KV";
   return "weights larger than the memory by " + std::to_string(-workload.budget_blocks) + " token blocks";
 }

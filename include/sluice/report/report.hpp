@@ -116,6 +116,7 @@ struct WorkloadReport {
   std::string link;               ///< rates of its link, to the host and to the device: "7.6 GB/s"; empty: unknown
   std::string profile;            ///< the source of the world's times
   std::int64_t budget_blocks = 0; ///< device KV, token blocks
+  bool kv_in_groups = false; ///< layers keep different amounts: `budget_blocks` are those of one request that fills it
   std::int64_t block_tokens = 16;
   std::int64_t budget_bytes = 0;
   std::int64_t host_budget_bytes = 0; ///< 0: no limit

@@ -41,9 +41,11 @@ namespace sluice::detail {
     bad.what = phrase("the token budget is ", limits.batch_tokens.count(), "");
   } else if (limits.block_tokens.count() < 1) {
     bad.what = phrase("a block holds ", limits.block_tokens.count(), " tokens");
-  } else if (device_blocks.count() < geometry.layers) {
+  } else if (device_blocks < geometry.kv_of(TokenBlocks{1})) {
     bad.what = phrase("there is device memory for ", device_blocks.count(), " layer blocks of KV");
-    bad.expected = phrase("at least one block of each of the ", geometry.layers, " layers");
+    bad.expected = geometry.alike() ? phrase("at least one block of each of the ", geometry.layers, " layers")
+                                    : phrase("at least ", geometry.kv_of(TokenBlocks{1}).count(),
+                                             ", what a request's first token takes");
   } else if (host_blocks.count() < 0) {
     bad.what = "the host memory for KV is negative";
     bad.expected = "at least 0";

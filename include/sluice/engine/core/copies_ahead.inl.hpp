@@ -35,9 +35,14 @@ SLUICE_INLINE void give_up_copies(Core& core, LayerBlocks needed) {
       RequestRow& request = core.row(*at);
       if (request.holding.copied.count() == 0) continue;
       const Footprint before = core.footprint(request);
-      const std::int64_t each = core.layout.room(TokenBlocks{1}, request.resident_layers).count();
-      const std::int64_t fewer = (needed.count() + each - 1) / each;
-      request.holding.copied = Tokens{std::max<std::int64_t>(0, request.holding.copied.count() - fewer * block_tokens)};
+      if (core.geometry.alike()) {
+        const std::int64_t each = core.layout.room(TokenBlocks{1}, request.resident_layers).count();
+        const std::int64_t fewer = (needed.count() + each - 1) / each;
+        request.holding.copied =
+            Tokens{std::max<std::int64_t>(0, request.holding.copied.count() - fewer * block_tokens)};
+      } else { // the newest copies are of windows and states, so a part of them frees little
+        request.holding.copied = Tokens{0};
+      }
       const Footprint after = core.footprint(request);
       core.ledger.replace(before, after);
       needed -= before.host - after.host;
@@ -65,13 +70,28 @@ SLUICE_INLINE IdleLink idle_link(const Core& core, const PolicyCalls& policies, 
   return {whole(out), whole(in)};
 }
 
+/// How many of a request's blocks behind its oldest `clean` ones have copies of at most `left` in all.
+SLUICE_INLINE std::int64_t blocks_within(const Core& core, const RequestRow& request, std::int64_t clean,
+                                         LayerBlocks left) {
+  const KvBlocks& kv = core.geometry.kv();
+  if (kv.empty()) return left.count() / core.layout.room(TokenBlocks{1}, request.resident_layers).count();
+  std::int64_t fits = 0, fails = request.blocks.count() - clean + 1;
+  while (fails - fits > 1) {
+    const std::int64_t middle = fits + (fails - fits) / 2;
+    const std::int64_t room =
+        kv.room(clean, clean + middle, request.blocks.count(), LayerSet::all(core.geometry.layers));
+    (room <= left.count() ? fits : fails) = middle;
+  }
+  return fits;
+}
+
 /// Copies as many full blocks of one request's resident layers as `left` has room for, and takes them from it.
 SLUICE_INLINE LayerBlocks copy_request(Core& core, RequestRow& request, LayerBlocks& left) {
   if (request.resident_layers == 0) return LayerBlocks{0};
   const Tokens block_tokens = core.limits.block_tokens;
-  const std::int64_t each = core.layout.room(TokenBlocks{1}, request.resident_layers).count();
   const std::int64_t clean = request.holding.copied_blocks(request.blocks, block_tokens).count();
-  const std::int64_t more = std::min(request.computed.count() / block_tokens.count() - clean, left.count() / each);
+  const std::int64_t more =
+      std::min(request.computed.count() / block_tokens.count() - clean, blocks_within(core, request, clean, left));
   if (more <= 0) return LayerBlocks{0};
   const Holding from = request.holding;
   request.holding.copied = Tokens{(clean + more) * block_tokens.count()};
@@ -79,7 +99,8 @@ SLUICE_INLINE LayerBlocks copy_request(Core& core, RequestRow& request, LayerBlo
   const Footprint after = core.footprint(request);
   core.ledger.replace(before, after);
   left -= after.host - before.host;
-  return movement(from, request.holding, request.blocks, block_tokens, core.geometry.layers).to_host;
+  return movement(from, request.holding, request.blocks, block_tokens, core.geometry.layers, {}, core.geometry.kv())
+      .to_host;
 }
 
 /// The residency of a preempted request once `layers` more of its layers have come back, the first ones first.
@@ -99,7 +120,7 @@ SLUICE_INLINE void fetch_ahead(Core& core, std::span<const Slot> next, LayerBloc
       moves.urgent_blocks > 0 || core.policies->is.real_time) // a real backend fetches when the request joins
     return;
   const int layers = core.geometry.layers;
-  const LayerBlocks kept = across_layers(TokenBlocks{core.limits.batch}, layers);
+  const LayerBlocks kept = core.geometry.kv_of(TokenBlocks{1}) * core.limits.batch;
   LayerBlocks room = LayerBlocks{static_cast<std::int64_t>(prepared.room)} - kept;
   for (const Slot slot : next) {
     if (room.count() <= 0 || idle.count() <= 0) return;
@@ -110,13 +131,15 @@ SLUICE_INLINE void fetch_ahead(Core& core, std::span<const Slot> next, LayerBloc
         !from.nowhere.empty() || !from.saved.empty() || from.head != all_tokens)
       continue;
     const std::int64_t possible = std::min(room.count(), idle.count()) / request.blocks.count();
-    const std::int64_t missing = from.host.count();
-    const std::int64_t back = core.layout.layerwise() ? std::min(possible, missing) : possible >= missing ? missing : 0;
+    const int missing = from.host.count();
+    const bool all_fit = core.geometry.kv_of(request.blocks, missing) <= std::min(room, idle);
+    const std::int64_t back = core.layerwise() ? std::min<std::int64_t>(possible, missing) : all_fit ? missing : 0;
     if (back == 0) return;
     const Holding target = with_layers_back(core, request, back);
     const Footprint before = core.footprint(request);
     const Footprint after = core.footprint(target, request.blocks);
-    const Movement moved = movement(from, target, request.blocks, core.limits.block_tokens, layers);
+    const Movement moved =
+        movement(from, target, request.blocks, core.limits.block_tokens, layers, {}, core.geometry.kv());
     if (moved.to_host.count() > 0 || after.device - before.device > core.ledger.device().free()) return;
     core.ledger.replace(before, after);
     request.holding = target;

@@ -56,7 +56,7 @@ struct Core {
 
   /// The room that `blocks` token blocks of a request take in each memory with the residency `holding`.
   [[nodiscard]] Footprint footprint(const Holding& holding, TokenBlocks blocks) const {
-    if (holding.on_device_alone()) return {layout.room(blocks), LayerBlocks{0}};
+    if (holding.on_device_alone()) return {room_of(blocks), LayerBlocks{0}};
     return footprint_away(holding, blocks);
   }
   [[nodiscard]] Footprint footprint(const RequestRow& request) const {
@@ -71,6 +71,12 @@ struct Core {
   /// Host memory that holds copies and saved hidden states.
   [[nodiscard]] LayerBlocks spare_blocks() const;
   [[nodiscard]] Footprint footprint_away(const Holding& holding, TokenBlocks blocks) const;
+  /// Device memory of a resident request's token blocks.
+  [[nodiscard]] LayerBlocks room_of(TokenBlocks blocks) const {
+    return geometry.alike() ? layout.room(blocks) : geometry.kv_of(blocks);
+  }
+  /// Whether a request's layers can be in both memories. Of layers that keep different amounts none moves alone.
+  [[nodiscard]] bool layerwise() const { return layout.layerwise() && geometry.alike(); }
 
   /// Whether the plan in force determines this request's residency; `holding_by_plan` returns it.
   [[nodiscard]] bool covers(const RequestRow& request) const {

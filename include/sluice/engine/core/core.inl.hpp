@@ -4,9 +4,11 @@
 
 #include "sluice/engine/core/core.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 namespace sluice {
 
@@ -22,6 +24,10 @@ SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, c
   ledger = Ledger{kv_capacity, host};
   // The layers of a block that are contiguous in memory take their room together.
   geometry.segment_layers = static_cast<int>(layout.room(TokenBlocks{1}, 1).count());
+  if (!geometry.alike()) { // on average over the groups
+    const std::int64_t runs = layout.layerwise() ? geometry.kv().runs() : 1;
+    geometry.segment_layers = static_cast<int>(std::max<std::int64_t>(1, geometry.kv().room(1) / runs));
+  }
   plan.made_at_step = -1;
   if (table.is.finds_released) prefix = PrefixReuse{TokenBlocks{device.count() / geometry.layers}};
   if (table.tiers == nullptr) return;
@@ -63,6 +69,7 @@ SLUICE_INLINE View Core::view(Seconds now) const {
 }
 
 SLUICE_INLINE Footprint Core::footprint_away(const Holding& holding, TokenBlocks blocks) const {
+  if (!geometry.alike()) return footprint_of(geometry.kv(), holding, blocks, limits.block_tokens, geometry.layers);
   return footprint_by([this](TokenBlocks some, int held) { return layout.room(some, held); }, holding, blocks,
                       limits.block_tokens, geometry.layers, geometry.hidden_size());
 }

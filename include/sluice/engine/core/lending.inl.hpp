@@ -23,13 +23,12 @@ SLUICE_INLINE WeightsPlan WeightsOffer::granted(const Lending& lending) const {
 
 SLUICE_INLINE BatchNeeds needs_of(const Core& core, std::span<const Claim> claims) {
   BatchNeeds needs;
-  const int layers = core.geometry.layers;
   const Tokens block_tokens = core.limits.block_tokens;
   Seconds slo{std::numeric_limits<double>::infinity()};
   for (const Claim& claim : claims) {
     const RequestRow& request = core.row(claim.slot);
-    const LayerBlocks now = across_layers(request.blocks_after(claim.tokens, block_tokens), layers);
-    needs.demand += across_layers(request.blocks_after(std::max(claim.tokens, claim.reserve), block_tokens), layers);
+    const LayerBlocks now = core.geometry.kv_of(request.blocks_after(claim.tokens, block_tokens));
+    needs.demand += core.geometry.kv_of(request.blocks_after(std::max(claim.tokens, claim.reserve), block_tokens));
     if (claim.required) needs.running += now;
     if (needs.first.count() == 0) needs.first = now;
     slo = std::min(slo, request.spec.slo.tbt);
@@ -43,8 +42,7 @@ SLUICE_INLINE Work steady_within(const Core& core, std::span<const Claim> claims
   LayerBlocks taken{0};
   for (const Claim& claim : claims) {
     const RequestRow& request = core.row(claim.slot);
-    taken += across_layers(request.blocks_after(std::max(claim.tokens, claim.reserve), core.limits.block_tokens),
-                           core.geometry.layers);
+    taken += core.geometry.kv_of(request.blocks_after(std::max(claim.tokens, claim.reserve), core.limits.block_tokens));
     if (taken > room && steady.decodes > 0 && !claim.required) break;
     ++steady.decodes;
     steady.decode_context += request.context() + Tokens{1};

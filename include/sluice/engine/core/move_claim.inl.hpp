@@ -86,7 +86,8 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     moves.to_host += written;
     return;
   }
-  const Movement delta = movement(from, request.holding, held, block_tokens, core.geometry.layers, hidden);
+  const Movement delta =
+      movement(from, request.holding, held, block_tokens, core.geometry.layers, hidden, core.geometry.kv());
   moves.arriving += delta.to_device;
   moves.to_host += delta.to_host;
   moves.leaving += delta.to_host;
@@ -109,7 +110,7 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     return;
   }
   LayerSet just_in_time = from.host;
-  if ((returns || from.attended_on_host) && !policies.table.is.returns_layerwise) {
+  if ((returns || from.attended_on_host) && !(policies.table.is.returns_layerwise && core.geometry.alike())) {
     // All of it must arrive before the first layer starts.
     moves.urgent_blocks += static_cast<double>(delta.to_device.count());
     moves.first_blocks += static_cast<double>(delta.to_device.count());

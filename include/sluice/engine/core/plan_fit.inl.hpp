@@ -76,7 +76,7 @@ SLUICE_INLINE Verdict apply_plan(const Core& core, Draft& draft, Decision& decis
     const TokenBlocks blocks =
         request.blocks_after(is_required ? claim.tokens : std::max(claim.tokens, claim.reserve), block_tokens);
     if (planned.all_resident()) {
-      used.device += core.layout.room(blocks); // copies and saved states that are in the way are given up
+      used.device += core.room_of(blocks); // copies and saved states that are in the way are given up
     } else {
       const Holding holding = planned.without_spare();
       used = used + core.footprint_away(holding, blocks);

@@ -57,8 +57,9 @@ SLUICE_INLINE LayerBlocks host_free(const Core& core, const CommitState& state) 
 
 /// Evicts what `target` has on the host and the request does not have there yet; it leaves in the background.
 SLUICE_INLINE void evict(Core& core, RequestRow& request, const Holding& target, HiddenSize hidden, Moves& moves) {
-  const LayerBlocks evicted =
-      movement(request.holding, target, request.blocks, core.limits.block_tokens, core.geometry.layers, hidden).to_host;
+  const LayerBlocks evicted = movement(request.holding, target, request.blocks, core.limits.block_tokens,
+                                       core.geometry.layers, hidden, core.geometry.kv())
+                                  .to_host;
   moves.leaving += evicted;
   moves.to_host += evicted;
   request.holding = target;
@@ -137,7 +138,7 @@ SLUICE_INLINE void reclaim(Core& core, LayerBlocks needed, const Decision& decis
       less.attended_on_host = false;
       const int last =
           (every - request.holding.away()).highest(); // none: the whole head is away, so the newer tokens go
-      if (core.layout.layerwise() && last >= 0)
+      if (core.layerwise() && last >= 0)
         less.host.insert(last);
       else
         less.host = every;

@@ -21,8 +21,7 @@ SLUICE_INLINE void gather_work(const Core& core, const Decision& decision, const
     if (is_hosted(request, claim.tokens)) {
       prepared.hosted.push_back(request.computed + Tokens{1});
     } else if (claim.tokens.count() == 1 && request.pending().count() == 1) {
-      ++work.decodes;
-      work.decode_context += request.computed + Tokens{1};
+      work.add_decode(request.computed + Tokens{1}, core.geometry.reads());
     } else {
       prepared.chunks.push_back({claim.tokens, request.computed});
     }

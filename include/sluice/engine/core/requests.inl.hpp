@@ -195,6 +195,12 @@ SLUICE_INLINE bool grow_steadily(Core& core, std::span<const Claim> claims, std:
   LayerBlocks states{0}; // hidden states that are written out
   if (opening > 0) {
     Footprint growth{core.layout.room(TokenBlocks{opening}), LayerBlocks{0}};
+    if (!core.geometry.alike()) {
+      growth.device = LayerBlocks{0};
+      for (const Claim& claim : claims)
+        if (const RequestRow& request = core.row(claim.slot); request.slack.count() == 0)
+          growth.device += core.room_of(request.blocks + TokenBlocks{1}) - core.room_of(request.blocks);
+    }
     if (core.policies->is.keeps_hidden)
       for (const Claim& claim : claims) {
         const RequestRow& request = core.row(claim.slot);

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <optional>
 #include <string>
 
 namespace sluice {
@@ -30,6 +31,15 @@ Expected<ModelShape> shape_of(const ModelDescription& model, const std::string& 
 /// The shape in a config.json: the file itself, or a folder that contains `config.json` (or `model_config.json`, its
 /// name in profile bundles). hf_quant_config.json beside it is read too. A shape without a name takes the folder's.
 Expected<ModelShape> read_hf_config(const std::string& path, int kv_element_bytes = 0);
+
+/// A model for a simulated engine: a shape, and a description where one shape does not say what its layers are.
+struct SimulatedModel {
+  ModelShape shape;                          ///< with `layered`: name, layers and widths alone
+  std::optional<ModelDescription> layered{}; ///< layers that are not alike, or KV that is not K and V of every token
+};
+
+/// `find_or_read_model`, for programs that simulate: also models that engines do not compute.
+Expected<SimulatedModel> find_or_read_simulated(const std::string& name_or_path, int kv_element_bytes = 0);
 
 /// Accepts what `--model` takes: a name in `named_models`, a config.json, or a folder with one.
 Expected<ModelShape> find_or_read_model(const std::string& name_or_path, int kv_element_bytes = 0);

@@ -307,6 +307,28 @@ SLUICE_READERS_INLINE Expected<ModelShape> read_hf_config(const std::string& pat
   return shape;
 }
 
+SLUICE_READERS_INLINE Expected<SimulatedModel> find_or_read_simulated(const std::string& name_or_path,
+                                                                      int kv_element_bytes) {
+  Expected<ModelShape> shape = find_or_read_model(name_or_path, kv_element_bytes);
+  if (shape) return SimulatedModel{*std::move(shape)};
+  std::error_code ignored;
+  if (shape.error().code != ErrorCode::unsupported || !std::filesystem::exists(name_or_path, ignored))
+    return shape.error();
+  Expected<ModelDescription> model = read_hf_description(name_or_path, kv_element_bytes);
+  if (!model) return model.error();
+  SimulatedModel simulated;
+  simulated.shape.name = model->name;
+  simulated.shape.layers = static_cast<int>(model->layers.size());
+  simulated.shape.hidden = model->hidden;
+  simulated.shape.vocabulary = model->vocabulary;
+  simulated.shape.tied_embeddings = model->tied_embeddings;
+  simulated.shape.weight_element_bytes = model->element_bytes;
+  simulated.shape.kv_element_bytes = model->kv_element_bytes;
+  simulated.shape.max_context = Tokens{model->max_context};
+  simulated.layered = *std::move(model);
+  return simulated;
+}
+
 SLUICE_READERS_INLINE Expected<ModelShape> find_or_read_model(const std::string& name_or_path, int kv_element_bytes) {
   std::error_code ignored;
   Expected<ModelShape> named = find_model(name_or_path);

@@ -18,6 +18,7 @@ struct HfLatent {
   int nope = 0;       ///< size of a head's part without rotation
   int rope = 0;       ///< size of the rotated part, which all heads share in K
   int value = 0;
+  int picked = 0;    ///< sparse attention: latents that a token attends to at most; 0: all
   bool gate = false; ///< a gate on the output (Kimi-K3)
 };
 

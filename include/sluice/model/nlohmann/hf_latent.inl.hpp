@@ -34,6 +34,9 @@ SLUICE_READERS_INLINE void hf_latent_attention(HfModules& modules, const HfLaten
   layer.kv_heads = 1;
   layer.head_dim = of.nope + of.rope;
   layer.value_dim = of.value;
+  layer.latent = of.rank + of.rope;
+  layer.latent_value = of.rank;
+  layer.expands = !indexed; // sparse attention works on latents in prompts too
   if (of.query_rank > 0) {
     modules.linear("self_attn.q_a_proj", attention, of.query_rank, hidden);
     modules.norm("self_attn.q_a_layernorm", of.query_rank);
@@ -50,7 +53,8 @@ SLUICE_READERS_INLINE void hf_latent_attention(HfModules& modules, const HfLaten
   const std::int64_t scaled = of.rank + (of.rank + 127) / 128 * 4 + of.rope * 2;
   modules.keeps(
       {.kind = KvKind::latent,
-       .entry = indexed && modules.kv_bytes() == 1 ? scaled : std::int64_t{of.rank + of.rope} * modules.kv_bytes()});
+       .entry = indexed && modules.kv_bytes() == 1 ? scaled : std::int64_t{of.rank + of.rope} * modules.kv_bytes(),
+       .picked = of.picked > 0 ? of.picked : KvRule::unlimited});
 }
 
 SLUICE_READERS_INLINE bool hf_knows_latent(std::string_view type) {
@@ -63,7 +67,7 @@ SLUICE_READERS_INLINE bool hf_knows_latent(std::string_view type) {
 SLUICE_READERS_INLINE void hf_latent(HfFields& fields, HfModules& modules, ModelDescription& model,
                                      std::string_view type) {
   const int layers = fields.size("num_hidden_layers");
-  const HfLatent latent = hf_latent_sizes(fields);
+  HfLatent latent = hf_latent_sizes(fields);
   if (fields.flag("attention_bias", false) || fields.flag("mlp_bias", false))
     fields.refuse("attention_bias or mlp_bias is true", "false");
   const bool indexed = type == "deepseek_v32" || type == "glm_moe_dsa";
@@ -72,6 +76,7 @@ SLUICE_READERS_INLINE void hf_latent(HfFields& fields, HfModules& modules, Model
   if (indexed) {
     index_heads = fields.size("index_n_heads");
     index_dim = fields.size("index_head_dim");
+    latent.picked = fields.size_or("index_topk", 0);
     if (latent.query_rank == 0) fields.refuse("q_lora_rank is null", "a rank, from which the indexer's queries follow");
     // A shared indexer has neither weights nor keys: the layer uses an earlier layer's choice.
     if (const std::vector<std::string> types = fields.texts("indexer_types"); !types.empty()) {
@@ -84,8 +89,8 @@ SLUICE_READERS_INLINE void hf_latent(HfFields& fields, HfModules& modules, Model
     } else if (fields.size_or("index_topk_freq", 1) != 1 || fields.has("index_topk_pattern")) {
       fields.refuse("index_topk_freq is set without indexer_types", "which layers have an indexer of their own");
     }
-    fields.known({"index_topk", "index_topk_freq", "index_topk_pattern", "index_skip_topk_offset",
-                  "indexer_rope_interleave", "index_share_for_mtp_iteration", "index_local_blocks"});
+    fields.known({"index_topk_freq", "index_topk_pattern", "index_skip_topk_offset", "indexer_rope_interleave",
+                  "index_share_for_mtp_iteration", "index_local_blocks"});
   } else if (fields.has("index_topk") || fields.has("index_n_heads")) {
     fields.refuse("index_topk is set", "a model type with an indexer: deepseek_v32 or glm_moe_dsa");
   }
@@ -108,6 +113,8 @@ SLUICE_READERS_INLINE void hf_latent(HfFields& fields, HfModules& modules, Model
     modules.begin_layer();
     hf_latent_attention(modules, latent, indexed);
     if (own) {
+      modules.layer().index_heads = index_heads;
+      modules.layer().index_dim = index_dim;
       modules.linear("self_attn.indexer.wq_b", ModuleClass::attention, std::int64_t{index_heads} * index_dim,
                      latent.query_rank);
       modules.linear("self_attn.indexer.wk", ModuleClass::attention, index_dim, model.hidden);
@@ -136,7 +143,8 @@ SLUICE_READERS_INLINE void hf_deepseek_v4(HfFields& fields, HfModules& modules, 
   const int groups = fields.size("o_groups"), window = fields.size("sliding_window");
   const int index_dim = fields.size("index_head_dim"), index_heads = fields.size("index_n_heads");
   const int streams = fields.size("hc_mult"), hashed = fields.size_or("num_hash_layers", 0);
-  fields.known({"index_topk", "qk_rope_head_dim"});
+  fields.known({"qk_rope_head_dim"});
+  const std::int64_t picked = fields.size_or("index_topk", 0);
   if (fields.size("num_key_value_heads") != 1) fields.refuse("num_key_value_heads is not 1", "1");
   if (model.kv_element_bytes != 2) fields.refuse("KV is not in two bytes", "bfloat16");
   if (fields.flag("attention_bias", false)) fields.refuse("attention_bias is true", "false");
@@ -173,7 +181,7 @@ SLUICE_READERS_INLINE void hf_deepseek_v4(HfFields& fields, HfModules& modules, 
     layer.attention = AttentionKind::latent;
     layer.heads = heads;
     layer.kv_heads = 1;
-    layer.head_dim = layer.value_dim = dim;
+    layer.head_dim = layer.value_dim = layer.latent = layer.latent_value = dim;
     modules.linear("attn.wq_a", attention, query_rank, hidden);
     modules.norm("attn.q_norm", query_rank);
     modules.linear("attn.wq_b", attention, std::int64_t{heads} * dim, query_rank);
@@ -186,10 +194,15 @@ SLUICE_READERS_INLINE void hf_deepseek_v4(HfFields& fields, HfModules& modules, 
     modules.keeps({.kind = KvKind::sliding, .entry = entry, .window = window});
     if (ratio > 0) {
       compressor("attn.compressor", ratio, dim);
-      modules.keeps({.kind = KvKind::compressed, .entry = entry, .stride = ratio});
+      modules.keeps({.kind = KvKind::compressed,
+                     .entry = entry,
+                     .stride = ratio,
+                     .picked = ratio == 4 && picked > 0 ? picked : KvRule::unlimited});
       // The running state of an incomplete entry: a value and a gate in f32, of two blocks where entries overlap.
       std::int64_t state = std::int64_t{2} * ratio * dim * 4 * (ratio == 4 ? 2 : 1);
       if (ratio == 4) {
+        layer.index_heads = index_heads;
+        layer.index_dim = index_dim;
         modules.linear("attn.indexer.wq_b", attention, std::int64_t{index_heads} * index_dim, query_rank);
         modules.plain("attn.indexer.weights_proj", attention, index_heads, hidden);
         compressor("attn.indexer.compressor", ratio, index_dim);

@@ -28,6 +28,7 @@ struct BasicFitsFutureMemory {
   static constexpr bool steady = false; // whether a request fits changes with every token
   static constexpr bool knows_lengths = false;
   static constexpr Batching batching = B;
+  static constexpr bool equal_blocks = true; ///< sums of tokens stand for memory
 
   std::size_t enough = 20;
   Tokens first_guess{1024};

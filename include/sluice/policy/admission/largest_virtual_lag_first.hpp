@@ -110,7 +110,7 @@ struct BasicLargestVirtualLagFirst {
     auto places = static_cast<std::int64_t>(state.chosen.size() + view.running.size()) - view.limits.batch;
     while (!state.running.empty() && (beyond > 0 || places > 0) && state.running.back().lag < 0) {
       const Slot slot = state.running.back().slot;
-      beyond -= held(view.row(slot)) + growth(view, view.row(slot));
+      beyond -= held(view, view.row(slot)) + growth(view, view.row(slot));
       --places;
       proposal.leaving.push_back(slot);
       state.running.pop_back();
@@ -128,11 +128,13 @@ struct BasicLargestVirtualLagFirst {
   using Builder = ClaimBuilder<B, Newcomers::optional>;
 
   /// Layer blocks that the request holds on the device.
-  static std::int64_t held(const RequestRow& row) { return row.blocks.count() * row.resident_layers; }
+  static std::int64_t held(const View& view, const RequestRow& row) {
+    return view.geometry.kv_of(row.blocks, row.resident_layers).count();
+  }
   /// Layer blocks that its next token, or its remaining prompt, takes on top.
   static std::int64_t growth(const View& view, const RequestRow& row) {
     const TokenBlocks after = row.blocks_after(row.pending(), view.limits.block_tokens);
-    return after.count() * view.geometry.layers - held(row);
+    return view.geometry.kv_of(after).count() - held(view, row);
   }
 
   static bool all_fit(const View& view, const State& state, std::int64_t free) {
@@ -159,7 +161,7 @@ struct BasicLargestVirtualLagFirst {
   /// layer blocks that they take.
   std::int64_t choose(const View& view, State& state, std::int64_t free) const {
     state.chosen.clear();
-    std::int64_t left = free + rotation.count() * view.geometry.layers;
+    std::int64_t left = free + view.geometry.kv_of(rotation).count();
     std::int64_t taken = 0;
     auto preempted = state.preempted.begin();
     auto waiting = state.queue.begin();

@@ -39,9 +39,9 @@ namespace sluice {
 [[nodiscard]] inline TokenBlocks blocks_after_pending(const View& view, const RequestRow& row) {
   return row.blocks_after(row.pending(), view.limits.block_tokens);
 }
-/// The same in all layers, in layer blocks.
+/// The room of these in all layers, in layer blocks.
 [[nodiscard]] inline std::int64_t resident_room(const View& view, const RequestRow& row) {
-  return blocks_after_pending(view, row).count() * view.geometry.layers;
+  return view.geometry.kv_of(blocks_after_pending(view, row)).count();
 }
 
 } // namespace sluice

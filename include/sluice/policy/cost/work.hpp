@@ -5,7 +5,11 @@
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/model/device/device.hpp"
+#include "sluice/model/kv_groups.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -64,10 +68,23 @@ struct Work {
   /// What a layer rebuilds: `step(work).layer` is the time of such a layer. Empty, except when `layer_times`
   /// (policy/cost/rebuild.hpp) asks for the layers one by one.
   LayerRebuild rebuilt;
+  /// Of a model whose layers read limited contexts (`Geometry::groups`): the sum over the decodes of the shorter of
+  /// context and limit, for each limit. 0 where nobody has added it; a model then counts every decode at the mean.
+  std::array<Tokens, ReadLimits::most> within{};
   /// Decodes that are not among `decodes`. `step_time` (policy/cost/sub_batches.hpp) adds their time; a cost model
   /// never sees them.
   HostedWork hosted;
 
+  /// Adds one decode, which reads `context` tokens with the fresh one.
+  void add_decode(Tokens context, const ReadLimits& reads) {
+    ++decodes;
+    decode_context += context;
+    add_within(context, reads);
+  }
+  /// Adds its context to `within`.
+  void add_within(Tokens context, const ReadLimits& reads) {
+    for (std::size_t i = 0; i < reads.limits().size(); ++i) within[i] += std::min(context, reads.limits()[i]);
+  }
   /// Fresh tokens, of decodes and chunks, without `hosted`.
   [[nodiscard]] Tokens tokens() const {
     Tokens sum{decodes};

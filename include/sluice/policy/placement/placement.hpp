@@ -61,6 +61,8 @@ struct PlacementTask {
   }
   /// The room that `blocks` of a request take in both memories with this residency, in the engine's layout.
   [[nodiscard]] Footprint footprint_of(const Holding& holding, TokenBlocks blocks) const {
+    if (!view.geometry.alike())
+      return sluice::footprint_of(view.geometry.kv(), holding, blocks, view.limits.block_tokens, layers());
     return footprint<L>(holding, blocks, view.limits.block_tokens, layers(), view.geometry.hidden_size());
   }
 
@@ -68,10 +70,8 @@ struct PlacementTask {
   /// pass soon; judging by them would change the plan twice per request.)
   [[nodiscard]] Work steady_decode(std::size_t count) const {
     Work work;
-    for (const Claim& claim : claims.first(count)) {
-      ++work.decodes;
-      work.decode_context += view.row(claim.slot).context() + ahead + Tokens{1};
-    }
+    for (const Claim& claim : claims.first(count))
+      work.add_decode(view.row(claim.slot).context() + ahead + Tokens{1}, view.geometry.reads());
     work.samples = work.decodes;
     return work;
   }

@@ -33,7 +33,7 @@ class Waiting {
   }
   void learn(const View& view) {
     limits_ = view.limits;
-    layers_ = view.geometry.layers;
+    geometry_ = view.geometry;
   }
 
   /// Calls `tell(id, cause)` for each request whose cause is another one from the iteration's start on.
@@ -60,7 +60,7 @@ class Waiting {
       TimeCause cause = all;
       if (all == TimeCause::queue) {
         const TokenBlocks needed = blocks_for(request.prompt + Tokens{1}, limits_.block_tokens);
-        const bool fits = across_layers(needed, layers_) <= free;
+        const bool fits = geometry_.kv_of(needed) <= free;
         cause = !fits ? TimeCause::memory : behind ? TimeCause::behind : TimeCause::queue;
         behind = behind || !fits;
       }
@@ -82,7 +82,7 @@ class Waiting {
   }
 
   Limits limits_;
-  int layers_ = 0;                   ///< 0 before the first plan, when no request waits for memory
+  Geometry geometry_{};              ///< no layers before the first plan, when no request waits for memory
   std::vector<Request> requests_;    ///< by id, which follow arrivals
   TimeCause all_ = TimeCause::queue; ///< of all but the last `fresh_` requests; `queue`: each has its own
   std::size_t fresh_ = 0;

@@ -4,6 +4,7 @@
 
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/model/kv_groups.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -120,8 +121,8 @@ struct Footprint {
 };
 
 /// The room that `blocks` token blocks of a request take with the residency `holding`. `room(blocks, held)`: the room
-/// of token blocks with `held` resident layers. The only place where room is counted: plans, the ledger and
-/// `still_fits` all call it.
+/// of token blocks with `held` resident layers. Room is counted only here and in `footprint_of`: plans, the ledger and
+/// `still_fits` all call them.
 template <class Room>
 [[nodiscard]] constexpr Footprint footprint_by(const Room& room, const Holding& holding, TokenBlocks blocks,
                                                Tokens block_tokens, int layers, HiddenSize hidden) {
@@ -140,6 +141,16 @@ template <class Room>
       holding.states_on_device ? hidden.layer_room(head, block_tokens) * holding.hidden.count() : LayerBlocks{0};
   return {room(head, resident) + room(blocks - head, layers) + here,
           room(head, holding.host.count()) + room(copied, resident) + hidden.room(states)};
+}
+
+/// The same for layers that keep different amounts of KV. Hidden states are not kept for such a model.
+[[nodiscard]] constexpr Footprint footprint_of(const KvBlocks& kv, const Holding& holding, TokenBlocks blocks,
+                                               Tokens block_tokens, int layers) {
+  const std::int64_t total = blocks.count(), head = holding.head_blocks(blocks, block_tokens).count();
+  const LayerSet all = LayerSet::all(layers), resident = all - holding.away();
+  return {LayerBlocks{kv.room(0, head, total, resident) + kv.room(head, total, total, all)},
+          LayerBlocks{kv.room(0, head, total, holding.host) +
+                      kv.room(0, holding.copied_blocks(blocks, block_tokens).count(), total, resident)}};
 }
 
 /// The device room that an iteration needs, beside what `footprint_by` counts and what is fetched, to rebuild a
@@ -164,6 +175,10 @@ template <class Room>
   return room;
 }
 
+/// No groups: each layer keeps a block of every token block.
+inline constexpr KvBlocks layers_alike{};
+inline constexpr ReadLimits no_limits{};
+
 /// What crosses the link when a request's residency changes.
 struct Movement {
   LayerBlocks to_device{0};
@@ -179,24 +194,27 @@ struct Movement {
 /// `nowhere` is dropped. One that was `nowhere` and becomes `host` is first rebuilt by an iteration, then written out.
 /// If the head shrinks, the tokens that leave it become resident. Newly kept hidden states are written out, whether K
 /// and V stay (`saved`) or not (`hidden`); a change between these two moves nothing, because the host has the states.
-/// Hidden states that are no longer kept are dropped. Those on the device do not cross the link.
+/// Hidden states that are no longer kept are dropped. Those on the device do not cross the link. `kv`: of layers that
+/// keep different amounts.
 [[nodiscard]] constexpr Movement movement(const Holding& from, const Holding& to, TokenBlocks blocks,
-                                          Tokens block_tokens, int layers, HiddenSize hidden = {}) {
+                                          Tokens block_tokens, int layers, HiddenSize hidden = {},
+                                          const KvBlocks& kv = layers_alike) {
   const std::int64_t before = from.head_blocks(blocks, block_tokens).count();
   const std::int64_t after = to.head_blocks(blocks, block_tokens).count();
-  const std::int64_t fetched = before * (from.host - to.away()).count() +
-                               std::max<std::int64_t>(0, before - after) * (from.host & to.away()).count();
-  const std::int64_t written =
-      after * (to.host - from.host).count() + std::max<std::int64_t>(0, after - before) * (to.host & from.host).count();
+  const auto part = [&](std::int64_t first, std::int64_t last, LayerSet of) -> std::int64_t {
+    if (!kv.empty()) return kv.room(first, last, blocks.count(), of);
+    return std::max<std::int64_t>(0, last - first) * of.count();
+  };
+  const std::int64_t fetched = part(0, before, from.host - to.away()) + part(after, before, from.host & to.away());
+  const std::int64_t written = part(0, after, to.host - from.host) + part(before, after, to.host & from.host);
   std::int64_t copied = 0; // copies written, less blocks that need no write because they have one
   const std::int64_t had = from.copied_blocks(blocks, block_tokens).count();
   const std::int64_t has = to.copied_blocks(blocks, block_tokens).count();
   if (had > 0 || has > 0) {
-    copied -= std::min(had, after) * (to.host - from.away()).count();
+    copied -= part(0, std::min(had, after), to.host - from.away());
     const LayerSet here = LayerSet::all(layers) - to.away();
-    copied += std::max<std::int64_t>(0, has - had) * (here - from.away()).count() +
-              std::max<std::int64_t>(0, has - before) * (here & from.host).count() +
-              has * (here & from.nowhere).count();
+    copied +=
+        part(had, has, here - from.away()) + part(before, has, here & from.host) + part(0, has, here & from.nowhere);
   }
   const LayerSet had_states = from.hidden_on_host(), has_states = to.hidden_on_host();
   const std::int64_t old_states = from.state_blocks(blocks, block_tokens).count();

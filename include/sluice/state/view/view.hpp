@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/units.hpp"
+#include "sluice/model/kv_groups.hpp"
 #include "sluice/state/memory/ledger.hpp"
 #include "sluice/state/plan/plan.hpp"
 #include "sluice/state/view/request_row.hpp"
@@ -70,12 +71,29 @@ struct Limits {
 
 /// Sizes that do not change during a run.
 struct Geometry {
-  int layers = 0;              ///< number of layers of the model
-  Bytes layer_block_bytes{0};  ///< K and V of `block_tokens` tokens of one layer
-  Bytes layer_weight_bytes{0}; ///< weights of one layer
-  Bytes layer_hidden_bytes{0}; ///< hidden states of `block_tokens` tokens, as they enter one layer
-  int segment_layers = 1;      ///< layers of a token block that are contiguous in memory; set from the Layout
+  int layers = 0;                   ///< number of layers of the model
+  Bytes layer_block_bytes{0};       ///< K and V of `block_tokens` tokens of one layer; with `groups`, one quantum
+  Bytes layer_weight_bytes{0};      ///< weights of one layer
+  Bytes layer_hidden_bytes{0};      ///< hidden states of `block_tokens` tokens, as they enter one layer
+  int segment_layers = 1;           ///< layer blocks that are contiguous in memory; set from the Layout
+  const KvLayers* groups = nullptr; ///< of layers that keep different amounts of KV; it outlives the engine. By default
+                                    ///< each layer keeps a layer block of every token block
 
+  /// Whether all layers keep the same.
+  [[nodiscard]] constexpr bool alike() const { return groups == nullptr; }
+  /// What layers keep; empty if they are alike.
+  [[nodiscard]] constexpr const KvBlocks& kv() const { return alike() ? layers_alike : groups->blocks; }
+  /// How far layers read a request's KV; no limits if they are alike.
+  [[nodiscard]] constexpr const ReadLimits& reads() const { return alike() ? no_limits : groups->reads; }
+  /// The room of a resident request's token blocks in all layers.
+  [[nodiscard]] constexpr LayerBlocks kv_of(TokenBlocks blocks) const {
+    return alike() ? across_layers(blocks, layers) : LayerBlocks{groups->blocks.room(blocks.count())};
+  }
+  /// The same with `resident` resident layers; with `groups`, all of them or none.
+  [[nodiscard]] constexpr LayerBlocks kv_of(TokenBlocks blocks, int resident) const {
+    if (alike()) return across_layers(blocks, resident);
+    return resident > 0 ? kv_of(blocks) : LayerBlocks{0};
+  }
   /// The size of hidden states relative to K and V, for room and transfers.
   [[nodiscard]] constexpr HiddenSize hidden_size() const { return {layer_hidden_bytes, layer_block_bytes}; }
 

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conservation for a model with KV in groups, of the engines that move whole requests or none; and the refusal of the
+// others.
+#include "sluice/engine/systems/apt_serve.hpp"
+#include "sluice/engine/systems/confluence.hpp"
+#include "sluice/engine/systems/ellm.hpp"
+#include "sluice/engine/systems/fastserve.hpp"
+#include "sluice/engine/systems/hcache.hpp"
+#include "sluice/engine/systems/neo.hpp"
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/orbitflow_baselines.hpp"
+#include "sluice/engine/systems/other_admissions.hpp"
+#include "sluice/engine/systems/scorpio.hpp"
+#include "sluice/engine/systems/streamed_weights.hpp"
+#include "sluice/engine/systems/superinfer.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
+#include "sluice/policy/placement/all_resident.hpp"
+#include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/keep_until_needed.hpp"
+
+#include "engine/trials.hpp"
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace {
+using namespace sluice;
+using sluice::testing::Trial;
+
+/// Copies of KV from the first moment, and turns for all requests in a trial of a few seconds.
+struct Restless : LargestVirtualLagFirst {
+  Restless() {
+    first_token = Seconds{0.02};
+    rotation = TokenBlocks{12};
+  }
+};
+struct ShortQuanta : SkipJoinMlfq {
+  ShortQuanta() {
+    queue.quantum = Seconds{1e-3};
+    queue.starvation = Seconds{0.05};
+  }
+};
+using Impatient = With<FastServe, ShortQuanta>;
+using Copying = With<SuperInfer, Restless>;
+using CopyingPerLayer = Engine<Restless, EagerCopy>;
+using Keeping = Engine<AllResident, KeepUntilNeeded, EveryStep>;
+using SwapAhead = Engine<OneStepAhead, MoveToHost, EveryStep>;
+
+SLUICE_CONSERVES_GROUPS(VllmRecompute)
+SLUICE_CONSERVES_GROUPS(VllmSwap)
+SLUICE_CONSERVES_GROUPS(SwapAhead)
+SLUICE_CONSERVES_GROUPS(OneAtATime)
+SLUICE_CONSERVES_GROUPS(SjfOracle)
+SLUICE_CONSERVES_GROUPS(Scorpio)
+SLUICE_CONSERVES_GROUPS(FastServe)
+SLUICE_CONSERVES_GROUPS(Impatient)
+SLUICE_CONSERVES_GROUPS(SuperInfer)
+SLUICE_CONSERVES_GROUPS(Copying)
+SLUICE_CONSERVES_GROUPS(CopyingPerLayer)
+SLUICE_CONSERVES_GROUPS(Keeping)
+
+template <class System>
+std::string refusal_of(const Trial& trial) {
+  using E = With<System, testing::SmallCost, BasicSimulated<testing::SmallCost>>;
+  const auto made = E::make(testing::trial_config<E>(trial, {}));
+  return made ? std::string{} : made.error().line();
+}
+
+TEST_CASE("a composition that needs equal layers is refused by naming its part and the groups") {
+  Trial trial;
+  trial.layers = 3;
+  trial.batch = 2;
+  trial.device = trial.host = LayerBlocks{10'000};
+  KvGroups kv;
+  REQUIRE(kv.add(0, {.entry = 64}));
+  REQUIRE(kv.add(1, {.kind = KvKind::sliding, .entry = 64, .window = 64}));
+  REQUIRE(kv.add(2, {.kind = KvKind::state, .entry = 2048}));
+  trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
+  CHECK(refusal_of<VllmSwap>(trial).empty());
+  const std::string groups = ", and this model's layers are not alike: 1 of 3 layers keep all blocks, 1 at most 5 "
+                             "blocks, 1 the newest block of a request";
+  const auto says = [&](const std::string& line, const char* part) {
+    CHECK_MESSAGE(line.find(part + groups) != std::string::npos, line);
+  };
+  says(refusal_of<OrbitFlow>(trial), "its Placement policy cuts layers");
+  says(refusal_of<Confluence>(trial), "its Placement policy cuts layers");
+  says(refusal_of<DeepSpeedInference>(trial), "its Placement policy streams layers from the host");
+  says(refusal_of<Neo>(trial), "its Placement policy streams layers from the host");
+  says(refusal_of<AptServe>(trial), "its Placement policy rebuilds layers");
+  says(refusal_of<VllmRecomputeSized>(trial), "its Placement policy counts blocks of one size");
+  says(refusal_of<HCache>(trial), "its Retention policy keeps hidden states of single layers");
+  says(refusal_of<VllmPrefixCaching>(trial), "its Retention policy finds the token blocks of ended requests");
+  says(refusal_of<DeepSpeedWeights>(trial), "its Weights policy streams layers of one size");
+  says(refusal_of<FutureMemory>(trial), "its Admission policy counts blocks of one size");
+  trial.kv = {};
+  CHECK(refusal_of<OrbitFlow>(trial).empty());
+}
+
+TEST_CASE("one group of all tokens in all layers is the model without groups") {
+  using E = With<VllmSwap, testing::SmallCost, BasicSimulated<testing::SmallCost>, Summary>;
+  Random random(17);
+  for (int round = 0; round < 20; ++round) {
+    Trial trial = testing::random_trial(random);
+    auto plain = E::make(testing::trial_config<E>(trial, {}));
+    KvGroups kv;
+    for (int layer = 0; layer < trial.layers; ++layer) REQUIRE(kv.add(layer, {.entry = 256}));
+    trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
+    REQUIRE(trial.kv.blocks.quantum() == Bytes{4096});
+    auto grouped = E::make(testing::trial_config<E>(trial, {}));
+    REQUIRE((plain && grouped));
+    testing::serve_arrivals(*plain, trial, [] {});
+    testing::serve_arrivals(*grouped, trial, [] {});
+    CHECK(plain->now() == grouped->now());
+    CHECK(plain->steps() == grouped->steps());
+    CHECK(plain->ledger().device().peak() == grouped->ledger().device().peak());
+    CHECK(plain->ledger().host().peak() == grouped->ledger().host().peak());
+  }
+}
+
+} // namespace
