@@ -3,6 +3,7 @@
 //
 // The virtual clock charges forecasts what their steps cost on a real one, and delivery takes no time: a bound for
 // bench/serve/promises, which measures the same on the wall clock. Every figure is the same on every machine.
+#include "sluice/engine/systems/confluence.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/engine/systems/vllm.hpp"
@@ -39,7 +40,7 @@ double metric(const Served& served, std::string_view name) {
 /// `none`: the same clients without a gate.
 void print_row(std::string_view system, std::string_view truth, std::string_view gate, const Served& served,
                const Served& none) {
-  fmt::print("| {} | {} | {} | {} | {:.1f} % | {:.2f} | {:.1f} | {:.2f} s | {:.2f} % |", system, truth, gate,
+  fmt::print("{} | {} | {} | {} | {} | {:.1f} % | {:.2f} | {:.1f} | {:.2f} s | {:.2f} % |", served.kept(), system, truth, gate,
              served.admitted(), 100 * served.share_kept(), served.goodput(), served.goodput() / none.goodput(),
              served.mean_ttft(), 100 * metric(served, "forecast_seconds_total") / served.end.count());
 }
@@ -64,6 +65,9 @@ void run(std::string_view name, const Wanted& wanted) {
     const Served none = serve_clients<System>(of, gate);
     print_row(name, truth.what, "none", none, none);
     fmt::print(" |\n");
+    for (const std::int64_t places : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) { LettingIn q; q.open = true; q.queue.most = places;
+    print_row(name, truth.what, fmt::format("queue {}", places), serve_clients<System>(of, q), none);
+    fmt::print(" |\n"); }
     gate.open = false;
     gate.gate.mode = ForecastMode::soft;
     print_row(name, truth.what, "soft", serve_clients<System>(of, gate), none);
@@ -95,5 +99,6 @@ int main(int argc, char** argv) {
   run<VllmSwap>("VllmSwap", wanted);
   run<OrbitFlow>("OrbitFlow", wanted);
   run<SuperInfer>("SuperInfer", wanted);
+  run<Confluence>("Confluence", wanted);
   return 0;
 }
