@@ -291,6 +291,35 @@ Served serve_clients(const Case& of, LettingIn gate) {
   return served;
 }
 
+/// What became of clients that return when they are told, and of short and long prompts.
+struct Returns {
+  static constexpr std::size_t long_from = 274; ///< tokens: about the median of `clients`
+
+  struct Part {
+    int asked = 0, kept = 0;
+    [[nodiscard]] double share() const { return static_cast<double>(kept) / asked; }
+  };
+  int told = 0;     ///< times that a client returned when it was told
+  int admitted = 0; ///< of them
+  int untold = 0;   ///< refusals with 429 that name no time
+  Part short_prompts, long_prompts;
+
+  [[nodiscard]] double share_admitted() const { return static_cast<double>(admitted) / told; }
+};
+inline Returns returns_of(const Case& of, const Served& served) {
+  Returns all;
+  for (std::size_t i = 0; i < of.sent.size(); ++i) {
+    const Became& one = served.of[i];
+    all.told += one.told;
+    all.admitted += one.admitted && one.told > 0 ? 1 : 0;
+    all.untold += !one.admitted && one.error.status == 429 && one.retry_after_s <= 0 ? 1 : 0;
+    Returns::Part& part = of.sent[i].generation.prompt.size() < Returns::long_from ? all.short_prompts : all.long_prompts;
+    ++part.asked;
+    part.kept += one.kept ? 1 : 0;
+  }
+  return all;
+}
+
 /// The system's throughput in requests per second when it is never idle.
 template <class System>
 double capacity(const Server& server, const Slo& slo) {

@@ -92,6 +92,7 @@ struct ForecastSlo {
   LookBudget budget{};                      ///< the unused part of the share
   std::optional<detail::Finding> finding{}; ///< about the last newcomer that a forecast refused
   WaitingRoom room{};                       ///< of those that `hard` refused
+  WorkLimit largest{};                      ///< of newcomers with `hard`
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook);
@@ -118,8 +119,11 @@ struct ForecastSlo {
   struct Place {
     std::uint64_t asks = 0;
     std::uint64_t before = WaitingRoom::after_all; ///< its ticket's number
-    bool on_time = false;                          ///< it has returned, not earlier than it was told
+    double work = 0;
+    bool on_time = false; ///< it has returned, not earlier than it was told
   };
+  /// Refuses a newcomer because others that need less are refused.
+  [[nodiscard]] static GateAnswer too_large(double excess);
   /// Looks ahead, if there is time, and decides.
   template <class E>
   [[nodiscard]] GateAnswer look(const Generation& newcomer, const Outlook<E>& outlook, const Place& place);
@@ -360,18 +364,38 @@ void ForecastSlo::refuse(GateAnswer& answer, const Generation& newcomer, const d
   answer.error.message = answer.forecast;
 }
 
+inline GateAnswer ForecastSlo::too_large(double excess) {
+  GateAnswer answer;
+  answer.admit = false;
+  answer.unlooked = true;
+  answer.error.status = 429;
+  answer.error.type = "rate_limit_error";
+  answer.error.code = "too_large_now";
+  answer.forecast = "not looked at: others are refused, and this one needs " +
+                    detail::seconds_text(Seconds{excess}) + " times the mean request's work";
+  return answer;
+}
+
 template <class E>
 GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& outlook) {
   if (mode == ForecastMode::none || !outlook.looks_ahead() || !SloAttainment{.slo = newcomer.slo}.has_slo()) return {};
   if (mode == ForecastMode::soft) return look(newcomer, outlook, {});
-  room.at(outlook.engine().now());
-  Place place{.asks = WaitingRoom::digest_of(newcomer)};
+  const Seconds now = outlook.engine().now();
+  room.at(now);
+  Place place{.asks = WaitingRoom::digest_of(newcomer),
+              .work = WaitingRoom::work_of(newcomer, outlook.engine().view().limits,
+                                           outlook.correction().length_share)};
   if (const WaitingRoom::Ticket* const ticket = room.find(place.asks)) {
     place.before = ticket->number;
-    place.on_time = ticket->due <= outlook.engine().now() + room.early;
+    place.on_time = ticket->due <= now + room.early;
     room.came(place.before);
+  } else {
+    largest.came(place.work, now);
   }
-  GateAnswer answer = look(newcomer, outlook, place);
+  const double excess = place.on_time || outlook.engine().alive() == 0 ? 0 : largest.excess(place.work, now);
+  GateAnswer answer = excess > 0 ? too_large(excess) : look(newcomer, outlook, place);
+  if (!place.on_time && answer.admit) largest.admitted();
+  if (!place.on_time && !answer.admit && excess == 0) largest.refused(now);
   if (answer.admit)
     room.admitted(place.before, place.on_time);
   else if (answer.error.status == 429)
@@ -386,11 +410,10 @@ void ForecastSlo::keep_place(GateAnswer& answer, const Generation& newcomer, con
                              const Place& place) {
   const Seconds now = outlook.engine().now();
   if (place.on_time && !answer.unlooked) room.was_told_wrong(place.before);
-  const double work = WaitingRoom::work_of(newcomer, outlook.engine().view().limits, outlook.correction().length_share);
   answer.retry_after_s =
       std::max({answer.retry_after_s, least_wait_s,
-                (room.place_at(work, place.before, now, outlook.pace().mean_s()) - now).count()});
-  const bool kept = room.keep(place.asks, newcomer, work, now + Seconds{answer.retry_after_s});
+                (room.place_at(place.work, place.before, now, outlook.pace().mean_s()) - now).count()});
+  const bool kept = room.keep(place.asks, newcomer, place.work, now + Seconds{answer.retry_after_s});
   answer.forecast += "; retry in " + detail::seconds_text(Seconds{answer.retry_after_s}) + " s";
   answer.forecast += kept ? ", when a place is kept" : "; the waiting room is full";
   answer.error.message = answer.forecast;
