@@ -5,6 +5,7 @@
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/serve/generation.hpp"
+#include "sluice/state/view/view.hpp"
 #include "sluice/workload/request.hpp"
 
 #include <algorithm>
@@ -56,6 +57,7 @@ class WorkLimit {
 struct Promised {
   RequestSpec spec; ///< its SLO is the client's
   SloLead lead;     ///< how much earlier the engine must be
+  double work = 0;  ///< steps of full batches
 };
 
 /// Remembers refused newcomers until they return, so that they are admitted in the order in which they came first, and
@@ -103,7 +105,7 @@ class WaitingRoom {
   void forget(std::uint64_t number);
 
   /// Returns when a newcomer with so much work will find a place: behind those who are expected before number `before`.
-  /// `step_s`: the mean step's time.
+  /// If there are none, a ticket's owner waits for its own work to become free. `step_s`: the mean step's time.
   [[nodiscard]] Seconds place_at(double work, std::uint64_t before, Seconds now, double step_s) const;
   /// Keeps a place for a refused newcomer that is told to return at `due`: its own, if it has a ticket. Returns whether
   /// there is a place.

@@ -65,8 +65,9 @@ SLUICE_INLINE void WaitingRoom::forget(std::uint64_t number) {
 
 SLUICE_INLINE Seconds WaitingRoom::place_at(double work, std::uint64_t before, Seconds now, double step_s) const {
   const std::vector<Promised> ahead = expected(before);
-  const Seconds last = ahead.empty() ? now : std::max(now, ahead.back().spec.arrival);
-  return last + Seconds{share_ * work * step_s / pace_};
+  const double each_s = share_ * step_s / pace_;
+  if (ahead.empty()) return now + Seconds{before == after_all ? 0 : work * each_s};
+  return std::max(now, ahead.back().spec.arrival) + Seconds{ahead.back().work * each_s};
 }
 
 SLUICE_INLINE bool WaitingRoom::keep(std::uint64_t asks, const Generation& newcomer, double work, Seconds due) {
@@ -92,7 +93,7 @@ SLUICE_INLINE std::vector<Promised> WaitingRoom::expected(std::uint64_t before) 
     part += share_;
     if (part < 1) continue;
     part -= 1;
-    all.push_back({one.spec, one.lead});
+    all.push_back({one.spec, one.lead, one.work});
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Promised& a, const Promised& b) { return a.spec.arrival < b.spec.arrival; });
