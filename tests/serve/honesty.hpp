@@ -63,7 +63,7 @@ inline std::vector<Sent> clients(std::size_t count, double rate, const Slo& slo,
 struct Became {
   bool admitted = false;
   int tries = 1;            ///< how often it came; only the last try counts in the other members
-  int told = 0;             ///< how often it was told when to return, and returned then
+  int told = 0;             ///< how often it returned at the time named to it
   bool kept = false;        ///< its SLO was met
   double retry_after_s = 0; ///< of a refusal
   std::string forecast;     ///< of an admission
@@ -98,7 +98,7 @@ struct Served {
 struct LettingIn {
   ForecastSlo gate;
   std::optional<std::uint64_t> sequence;
-  bool open = false;          ///< all clients pass the forecast
+  bool open = false;           ///< all clients pass the forecast
   QueueLimit queue{1'000'000}; ///< all clients must pass it
 
   template <class E>
@@ -132,7 +132,7 @@ class Keeping final : public EventListener {
 class Answers final : public GenerationListener {
  public:
   std::vector<Became> of;
-  std::vector<std::size_t> client; ///< of each generation
+  std::vector<std::size_t> client;  ///< of each generation
   std::vector<std::size_t> refused; ///< clients whose last try was refused, since it was emptied
 
   void happened(std::vector<GenerationEvent> events) override {
@@ -182,7 +182,7 @@ struct Case {
   double jitter = 0;   ///< of true times
   double shortest = 1; ///< answers' true lengths are drawn from this share of their bounds up to 1; only OnCpu
   std::vector<Sent> sent;
-  int retries = 0;         ///< clients that are refused return exactly when they are told, so often
+  int retries = 0;        ///< clients that are refused return exactly when they are told, so often
   bool by_bounds = false; ///< forecasts use bounds as lengths, whatever was measured
   double charge_s = 0;    ///< seconds that each step of a forecast takes from the engine, on the virtual clock
 };
@@ -313,7 +313,8 @@ inline Returns returns_of(const Case& of, const Served& served) {
     all.told += one.told;
     all.admitted += one.admitted && one.told > 0 ? 1 : 0;
     all.untold += !one.admitted && one.error.status == 429 && one.retry_after_s <= 0 ? 1 : 0;
-    Returns::Part& part = of.sent[i].generation.prompt.size() < Returns::long_from ? all.short_prompts : all.long_prompts;
+    Returns::Part& part =
+        of.sent[i].generation.prompt.size() < Returns::long_from ? all.short_prompts : all.long_prompts;
     ++part.asked;
     part.kept += one.kept ? 1 : 0;
   }

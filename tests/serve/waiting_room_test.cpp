@@ -66,8 +66,9 @@ TEST_CASE("WaitingRoom expects the share of clients that has returned, and tells
     keep(room, asking(200 + i, 10), at.count());
   }
   CHECK(room.expected(WaitingRoom::after_all).size() >= 19);
-  CHECK(room.expected(room.find(WaitingRoom::digest_of(asking(200, 10)))->number).empty()); // nobody is before the first
-  room.at(Seconds{100}); // none of them has returned
+  CHECK(
+      room.expected(room.find(WaitingRoom::digest_of(asking(200, 10)))->number).empty()); // nobody is before the first
+  room.at(Seconds{100});                                                                  // none of them has returned
   CHECK(room.size() == 0);
   CHECK(room.return_share() < 0.6);
 }

@@ -371,8 +371,8 @@ inline GateAnswer ForecastSlo::too_large(double excess) {
   answer.error.status = 429;
   answer.error.type = "rate_limit_error";
   answer.error.code = "too_large_now";
-  answer.forecast = "not looked at: others are refused, and this one needs " +
-                    detail::seconds_text(Seconds{excess}) + " times the mean request's work";
+  answer.forecast = "not looked at: others are refused, and this one needs " + detail::seconds_text(Seconds{excess}) +
+                    " times the mean request's work";
   return answer;
 }
 
@@ -383,8 +383,8 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   const Seconds now = outlook.engine().now();
   room.at(now);
   Place place{.asks = WaitingRoom::digest_of(newcomer),
-              .work = WaitingRoom::work_of(newcomer, outlook.engine().view().limits,
-                                           outlook.correction().length_share)};
+              .work =
+                  WaitingRoom::work_of(newcomer, outlook.engine().view().limits, outlook.correction().length_share)};
   if (const WaitingRoom::Ticket* const ticket = room.find(place.asks)) {
     place.before = ticket->number;
     place.on_time = ticket->due <= now + room.early;

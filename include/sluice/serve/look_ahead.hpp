@@ -46,7 +46,7 @@ class SloReading final : public EventListener {
     Seconds longest{0}; ///< longest gap between two tokens since the copy was made
     bool started_before = false;
     bool promised = false; ///< its client has not come yet
-    bool over = false; ///< the request has ended or was refused
+    bool over = false;     ///< the request has ended or was refused
 
     /// Returns whether the request has missed the limit. Later deadlines do not count once it is over.
     [[nodiscard]] bool missed(Limit limit, Seconds now) const;

@@ -21,7 +21,7 @@ SLUICE_INLINE void SloReading::take_over(const SloReading& other) {
 }
 
 SLUICE_INLINE void SloReading::follow(RequestId id, const SloAttainment& attainment, const Limits& limits,
-                                     bool promised) {
+                                      bool promised) {
   const Followed one{attainment, limits, Seconds{0}, attainment.started(), promised, false};
   if (!of_.try_emplace(index(id), one).second) return;
   left_ += promised ? 0 : 1;

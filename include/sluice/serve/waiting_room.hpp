@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitingRoom: tickets of refused newcomers, in the order in which they came first, and when each was told to return.
+// WaitingRoom: tickets of refused newcomers, in the order of their first arrival, with the time named to each client.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
@@ -21,10 +21,10 @@ namespace sluice {
 // WorkLimit: whether a newcomer must wait because others that need less do.
 
 /// Under overload somebody must wait. If the largest wait, more are served: those that need up to twice the mean
-/// newcomer's work are most of all, and half of the work. So while newcomers are refused, those above a limit wait, too.
-/// The limit falls with each other refusal and rises with each admission, until nineteen of twenty of those below it
-/// are admitted; it is never below the mean newcomer's work, so it shuts out no ordinary one. It applies to newcomers
-/// alone: who returns when it was told is admitted whatever its size.
+/// newcomer's work are most of all, and half of the work. So while newcomers are refused, those above a limit wait,
+/// too. The limit falls with each other refusal and rises with each admission, until nineteen of twenty of those below
+/// it are admitted; it is never below the mean newcomer's work, so it shuts out no ordinary one. It applies to
+/// newcomers alone: who returns when it was told is admitted whatever its size.
 class WorkLimit {
  public:
   Seconds memory{2}; ///< a server is overloaded for so long after a refusal
@@ -72,14 +72,14 @@ struct Promised {
 /// queue for each refusal, which costs more than the engine's share for forecasts.
 class WaitingRoom {
  public:
-  std::size_t most = 256;   ///< tickets; further newcomers are told a time, and no place is kept for them
-  Seconds patience{2};      ///< a ticket is kept that long after the time that its client was told
-  Seconds early{0.001};     ///< who comes so much earlier is in time: clients round
+  std::size_t most = 256; ///< tickets; further newcomers are told a time, and no place is kept for them
+  Seconds patience{2};    ///< a ticket is kept that long after the time that its client was told
+  Seconds early{0.001};   ///< a client that comes so much earlier is in time, because clients round
 
   struct Ticket {
     std::uint64_t asks = 0;   ///< a digest of what the client asked for
     std::uint64_t number = 0; ///< in the order of first arrival
-    Seconds due{0};           ///< when it was told to return, on the engine's clock
+    Seconds due{0};           ///< the time named to its client, on the engine's clock
     double pace = 0;          ///< from which that was computed
     double work = 0;          ///< steps of full batches
     RequestSpec spec{};       ///< its arrival is `due`
@@ -107,7 +107,7 @@ class WaitingRoom {
   /// Returns when a newcomer with so much work will find a place: behind those who are expected before number `before`.
   /// If there are none, a ticket's owner waits for its own work to become free. `step_s`: the mean step's time.
   [[nodiscard]] Seconds place_at(double work, std::uint64_t before, Seconds now, double step_s) const;
-  /// Keeps a place for a refused newcomer that is told to return at `due`: its own, if it has a ticket. Returns whether
+  /// Keeps a place for a refused newcomer, whose client returns at `due`: its own, if it has a ticket. Returns whether
   /// there is a place.
   bool keep(std::uint64_t asks, const Generation& newcomer, double work, Seconds due);
   /// Returns the requests that are expected to return, in the order of their times: of the tickets before number
