@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitingRoom keeps a bounded number of places, in order; WorkLimit lets the largest wait, and nobody without need.
+// WaitingRoom keeps a bounded number of places in the order of arrival, and names times behind those it expects.
 #include "sluice/serve/waiting_room.hpp"
 
 #include <doctest/doctest.h>
@@ -62,13 +62,13 @@ TEST_CASE("WaitingRoom expects the share of clients that has returned, and tells
   CHECK(room.return_share() > 0.95);
   for (std::size_t i = 0; i < 20; ++i) {
     const Seconds at = room.place_at(4, WaitingRoom::after_all, Seconds{10}, 0.05);
-    for (const Promised& one : room.expected(WaitingRoom::after_all)) CHECK(one.spec.arrival <= at);
+    for (const Promised& one : room.expected(WaitingRoom::after_all, Seconds{0})) CHECK(one.spec.arrival <= at);
     keep(room, asking(200 + i, 10), at.count());
   }
-  CHECK(room.expected(WaitingRoom::after_all).size() >= 19);
-  CHECK(
-      room.expected(room.find(WaitingRoom::digest_of(asking(200, 10)))->number).empty()); // nobody is before the first
-  room.at(Seconds{100});                                                                  // none of them has returned
+  CHECK(room.expected(WaitingRoom::after_all, Seconds{0}).size() >= 19);
+  CHECK(room.expected(room.find(WaitingRoom::digest_of(asking(200, 10)))->number, Seconds{0})
+            .empty());   // nobody is before the first
+  room.at(Seconds{100}); // none of them has returned
   CHECK(room.size() == 0);
   CHECK(room.return_share() < 0.6);
 }
@@ -92,16 +92,4 @@ TEST_CASE("WaitingRoom learns its pace from those that return in time") {
   const double pace = room.pace();
   room.admitted(room.find(WaitingRoom::digest_of(one))->number, false);
   CHECK(room.pace() == pace);
-}
-
-TEST_CASE("WorkLimit lets the largest wait while others are refused, and never an ordinary one") {
-  WorkLimit limit;
-  for (int i = 0; i < 50; ++i) limit.came(i % 2 == 0 ? 2 : 10, Seconds{0});
-  CHECK(limit.excess(10, Seconds{0}) == 0); // nobody is refused
-  for (int i = 0; i < 50; ++i) limit.refused(Seconds{1});
-  CHECK(limit.excess(10, Seconds{1.5}) == doctest::Approx(10.0 / 6).epsilon(0.1));
-  CHECK(limit.excess(5, Seconds{1.5}) == 0); // less than the mean
-  CHECK(limit.excess(10, Seconds{4}) == 0);  // nobody was refused lately
-  for (int i = 0; i < 200; ++i) limit.admitted();
-  CHECK(limit.excess(10, Seconds{1.5}) == 0);
 }

@@ -92,7 +92,6 @@ struct ForecastSlo {
   LookBudget budget{};                      ///< the unused part of the share
   std::optional<detail::Finding> finding{}; ///< about the last newcomer that a forecast refused
   WaitingRoom room{};                       ///< of those that `hard` refused
-  WorkLimit largest{};                      ///< of newcomers with `hard`
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook);
@@ -122,8 +121,6 @@ struct ForecastSlo {
     double work = 0;
     bool on_time = false; ///< it has returned, not earlier than it was told
   };
-  /// Refuses a newcomer because others that need less are refused.
-  [[nodiscard]] static GateAnswer too_large(double excess);
   /// Looks ahead, if there is time, and decides.
   template <class E>
   [[nodiscard]] GateAnswer look(const Generation& newcomer, const Outlook<E>& outlook, const Place& place);
@@ -364,18 +361,6 @@ void ForecastSlo::refuse(GateAnswer& answer, const Generation& newcomer, const d
   answer.error.message = answer.forecast;
 }
 
-inline GateAnswer ForecastSlo::too_large(double excess) {
-  GateAnswer answer;
-  answer.admit = false;
-  answer.unlooked = true;
-  answer.error.status = 429;
-  answer.error.type = "rate_limit_error";
-  answer.error.code = "too_large_now";
-  answer.forecast = "not looked at: others are refused, and this one needs " + detail::seconds_text(Seconds{excess}) +
-                    " times the mean request's work";
-  return answer;
-}
-
 template <class E>
 GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& outlook) {
   if (mode == ForecastMode::none || !outlook.looks_ahead() || !SloAttainment{.slo = newcomer.slo}.has_slo()) return {};
@@ -389,13 +374,8 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
     place.before = ticket->number;
     place.on_time = ticket->due <= now + room.early;
     room.came(place.before);
-  } else {
-    largest.came(place.work, now);
   }
-  const double excess = place.on_time || outlook.engine().alive() == 0 ? 0 : largest.excess(place.work, now);
-  GateAnswer answer = excess > 0 ? too_large(excess) : look(newcomer, outlook, place);
-  if (!place.on_time && answer.admit) largest.admitted();
-  if (!place.on_time && !answer.admit && excess == 0) largest.refused(now);
+  GateAnswer answer = look(newcomer, outlook, place);
   if (answer.admit)
     room.admitted(place.before, place.on_time);
   else if (answer.error.status == 429)
@@ -438,8 +418,9 @@ GateAnswer ForecastSlo::look(const Generation& newcomer, const Outlook<E>& outlo
   }
   const double budget_s = share_s; // the budget before this forecast uses it
   const double began = clock();
-  const std::vector<Promised> promised =
-      mode == ForecastMode::hard && !place.on_time ? room.expected(place.before) : std::vector<Promised>{};
+  const std::vector<Promised> promised = mode == ForecastMode::hard && !place.on_time
+                                             ? room.expected(place.before, outlook.engine().now())
+                                             : std::vector<Promised>{};
   detail::Forecasting<E> forecasting(*this, newcomer, outlook, began + left_s, promised);
   detail::Foreseen seen = forecasting.now();
   const double decided = clock();
@@ -450,7 +431,8 @@ GateAnswer ForecastSlo::look(const Generation& newcomer, const Outlook<E>& outlo
   answer.forecast = detail::forecast_text(seen, newcomer.slo);
   // The search for a time to retry must leave enough time for decisions about the next newcomers.
   if (mode == ForecastMode::hard && !seen.good()) {
-    forecasting.have_until(std::max(decided, began + left_s - 2 * budget.usual_s()));
+    forecasting.have_until(
+        std::max(decided, began + (idle ? left_s : std::min(left_s, budget.left_s())) - 2 * budget.usual_s()));
     refuse(answer, newcomer, seen, forecasting);
     finding = detail::Finding{.slo = newcomer.slo,
                               .prompt_tokens = static_cast<std::int64_t>(newcomer.prompt.size()),

@@ -8,7 +8,6 @@
 #include "sluice/state/view/view.hpp"
 #include "sluice/workload/request.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -17,41 +16,6 @@
 #include <vector>
 
 namespace sluice {
-
-// WorkLimit: whether a newcomer must wait because others that need less do.
-
-/// Under overload somebody must wait. If the largest wait, more are served: those that need up to twice the mean
-/// newcomer's work are most of all, and half of the work. So while newcomers are refused, those above a limit wait,
-/// too. The limit falls with each other refusal and rises with each admission, until nineteen of twenty of those below
-/// it are admitted; it is never below the mean newcomer's work, so it shuts out no ordinary one. It applies to
-/// newcomers alone: who returns when it was told is admitted whatever its size.
-class WorkLimit {
- public:
-  Seconds memory{2}; ///< a server is overloaded for so long after a refusal
-
-  /// Returns how many times the mean newcomer's work this one needs, if that is too much now; 0: it is not.
-  [[nodiscard]] double excess(double work, Seconds now) const {
-    return now < refused_ + memory && work > times_ * mean_ ? work / mean_ : 0;
-  }
-  /// A newcomer has come.
-  void came(double work, Seconds now) {
-    mean_ += (work - mean_) / (count_ = std::min(count_ + 1, 100));
-    if (now >= refused_ + memory) times_ = most;
-  }
-  void admitted() { times_ = std::min(most, times_ * 1.01); }
-  /// It was refused, and not because of this limit.
-  void refused(Seconds now) {
-    times_ = std::max(1.0, times_ * 0.83);
-    refused_ = now;
-  }
-
- private:
-  static constexpr double most = 4; ///< times the mean work
-
-  double times_ = most, mean_ = 0;
-  int count_ = 0;
-  Seconds refused_{-std::numeric_limits<double>::infinity()};
-};
 
 /// A request that is expected to arrive, at its spec's arrival.
 struct Promised {
@@ -111,8 +75,8 @@ class WaitingRoom {
   /// there is a place.
   bool keep(std::uint64_t asks, const Generation& newcomer, double work, Seconds due);
   /// Returns the requests that are expected to return, in the order of their times: of the tickets before number
-  /// `before`, the share that clients were seen to return in.
-  [[nodiscard]] std::vector<Promised> expected(std::uint64_t before) const;
+  /// `before` whose time has not passed, the share that clients were seen to return in; none if hardly any does.
+  [[nodiscard]] std::vector<Promised> expected(std::uint64_t before, Seconds now) const;
 
   static constexpr std::uint64_t after_all = std::numeric_limits<std::uint64_t>::max();
   [[nodiscard]] std::size_t size() const { return tickets_.size(); }

@@ -51,12 +51,12 @@ SLUICE_INLINE void WaitingRoom::came(std::uint64_t number) {
 SLUICE_INLINE void WaitingRoom::admitted(std::uint64_t number, bool on_time) {
   // It says something about the pace from which its time was computed, which may have been long ago.
   if (const Ticket* const ticket = by_number(number); ticket != nullptr && on_time)
-    pace_ += 0.05 * (std::max(pace_, 1.05 * ticket->pace) - pace_);
+    pace_ += 0.03 * (std::max(pace_, 1.05 * ticket->pace) - pace_);
   forget(number);
 }
 
 SLUICE_INLINE void WaitingRoom::was_told_wrong(std::uint64_t number) {
-  if (const Ticket* const ticket = by_number(number)) pace_ += 0.2 * (std::min(pace_, 0.85 * ticket->pace) - pace_);
+  if (const Ticket* const ticket = by_number(number)) pace_ += 0.3 * (std::min(pace_, 0.8 * ticket->pace) - pace_);
 }
 
 SLUICE_INLINE void WaitingRoom::forget(std::uint64_t number) {
@@ -64,7 +64,7 @@ SLUICE_INLINE void WaitingRoom::forget(std::uint64_t number) {
 }
 
 SLUICE_INLINE Seconds WaitingRoom::place_at(double work, std::uint64_t before, Seconds now, double step_s) const {
-  const std::vector<Promised> ahead = expected(before);
+  const std::vector<Promised> ahead = expected(before, now);
   const double each_s = share_ * step_s / pace_;
   if (ahead.empty()) return now + Seconds{before == after_all ? 0 : work * each_s};
   return std::max(now, ahead.back().spec.arrival) + Seconds{ahead.back().work * each_s};
@@ -85,11 +85,13 @@ SLUICE_INLINE bool WaitingRoom::keep(std::uint64_t asks, const Generation& newco
   return true;
 }
 
-SLUICE_INLINE std::vector<Promised> WaitingRoom::expected(std::uint64_t before) const {
+SLUICE_INLINE std::vector<Promised> WaitingRoom::expected(std::uint64_t before, Seconds now) const {
   std::vector<Promised> all;
+  if (share_ < 0.1) return all;
   double part = 0.5;
   for (const Ticket& one : tickets_) {
     if (one.number >= before) break;
+    if (one.due < now) continue; // its client is late, and may not come
     part += share_;
     if (part < 1) continue;
     part -= 1;
