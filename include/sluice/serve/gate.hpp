@@ -78,16 +78,15 @@ consteval bool explain_gates() {
 
 /// Refuses newcomers while `most` requests wait, so that clients learn at once that the queue is too long.
 struct QueueLimit {
-  QueueLimit() = default;
-  explicit QueueLimit(std::int64_t most_) : most(most_) {}
-
   std::int64_t most = 256; ///< waiting and preempted requests
+  Seconds half_full{0};    ///< measured: when the queue was half full last
+  std::int64_t left = 0;   ///< measured: requests that had left the engine then
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& /*newcomer*/, const Outlook<E>& outlook) {
     const View view = outlook.engine().view();
     const auto waiting = static_cast<std::int64_t>(view.waiting) + static_cast<std::int64_t>(view.preempted.size());
-    if (2 * waiting <= most) since_ = view.now, left_ = outlook.have_left();
+    if (2 * waiting <= most) half_full = view.now, left = outlook.have_left();
     if (waiting < most) return {};
     GateAnswer answer;
     answer.admit = false;
@@ -97,14 +96,10 @@ struct QueueLimit {
     answer.error.message =
         "the queue is full: " + std::to_string(waiting) + " requests wait; expected below " + std::to_string(most);
     // A place is free when a request leaves: at the pace since the queue was half full.
-    const double left = static_cast<double>(outlook.have_left() - left_);
-    answer.retry_after_s = left > 0 ? std::clamp((view.now - since_).count() / left, 0.05, 60.0) : 1;
+    const auto gone = static_cast<double>(outlook.have_left() - left);
+    answer.retry_after_s = gone > 0 ? std::clamp((view.now - half_full).count() / gone, 0.05, 60.0) : 1;
     return answer;
   }
-
- private:
-  Seconds since_{0};      ///< when the queue was half full last
-  std::int64_t left_ = 0; ///< requests that had left the engine then
 };
 
 // explain_server: checks whether an engine and gates make a server, and explains why not.
