@@ -62,6 +62,8 @@ inline std::vector<Sent> clients(std::size_t count, double rate, const Slo& slo,
 /// One client's result.
 struct Became {
   bool admitted = false;
+  int tries = 1;            ///< how often it came; only the last try counts in the other members
+  int told = 0;             ///< how often it returned at the time named to it
   bool kept = false;        ///< its SLO was met
   double retry_after_s = 0; ///< of a refusal
   std::string forecast;     ///< of an admission
@@ -92,16 +94,18 @@ struct Served {
   }
 };
 
-/// The gate, which one client passes whatever its answer.
+/// The gates, which one client passes whatever their answer.
 struct LettingIn {
   ForecastSlo gate;
   std::optional<std::uint64_t> sequence;
-  bool open = false; ///< all clients pass
+  bool open = false;           ///< all clients pass the forecast
+  QueueLimit queue{1'000'000}; ///< all clients must pass it
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook) {
-    if (open || newcomer.sequence == sequence) return {};
-    return gate.answer(newcomer, outlook);
+    if (newcomer.sequence == sequence) return {};
+    GateAnswer queued = queue.answer(newcomer, outlook);
+    return open || !queued.admit ? queued : gate.answer(newcomer, outlook);
   }
 };
 
@@ -109,8 +113,10 @@ struct LettingIn {
 class Keeping final : public EventListener {
  public:
   explicit Keeping(const std::vector<Sent>& sent) {
-    for (const Sent& one : sent)
-      of.try_emplace(one.at.count(), SloAttainment{.slo = one.generation.slo, .arrival = one.at});
+    for (const Sent& one : sent) follow(one);
+  }
+  void follow(const Sent& one) {
+    of.try_emplace(one.at.count(), SloAttainment{.slo = one.generation.slo, .arrival = one.at});
   }
   EventListener* loop = nullptr;
   std::map<double, SloAttainment> of;
@@ -126,10 +132,13 @@ class Keeping final : public EventListener {
 class Answers final : public GenerationListener {
  public:
   std::vector<Became> of;
+  std::vector<std::size_t> client;  ///< of each generation
+  std::vector<std::size_t> refused; ///< clients whose last try was refused, since it was emptied
 
   void happened(std::vector<GenerationEvent> events) override {
     for (const GenerationEvent& event : events) {
-      Became& became = of[static_cast<std::size_t>(event.id)];
+      const std::size_t at = client[static_cast<std::size_t>(event.id)];
+      Became& became = of[at];
       if (event.kind == GenerationEvent::Kind::accepted) {
         became.admitted = true;
         became.forecast = event.forecast;
@@ -137,6 +146,7 @@ class Answers final : public GenerationListener {
       if (event.kind == GenerationEvent::Kind::refused) {
         became.retry_after_s = event.retry_after_s;
         became.error = event.error;
+        refused.push_back(at);
       }
     }
   }
@@ -172,6 +182,7 @@ struct Case {
   double jitter = 0;   ///< of true times
   double shortest = 1; ///< answers' true lengths are drawn from this share of their bounds up to 1; only OnCpu
   std::vector<Sent> sent;
+  int retries = 0;        ///< clients that are refused return exactly when they are told, so often
   bool by_bounds = false; ///< forecasts use bounds as lengths, whatever was measured
   double charge_s = 0;    ///< seconds that each step of a forecast takes from the engine, on the virtual clock
 };
@@ -236,28 +247,78 @@ Served serve_clients(const Case& of, LettingIn gate) {
                             });
       });
   SLUICE_ASSERT(made.ok(), "an engine");
-  for (std::size_t next = 0;;) {
-    for (; next < of.sent.size() && of.sent[next].at <= loop.engine().now(); ++next) {
+  std::multimap<double, std::size_t> coming; // clients by time
+  std::vector<Seconds> came(of.sent.size()); // the last time
+  for (std::size_t i = 0; i < of.sent.size(); ++i) coming.emplace(of.sent[i].at.count(), i);
+  const auto send_back = [&] {
+    for (const std::size_t i : std::exchange(answers.refused, {})) {
+      Became& became = answers.of[i];
+      if (became.retry_after_s <= 0 || became.tries > of.retries) continue;
+      ++became.tries;
+      ++became.told;
+      coming.emplace(loop.engine().now().count() + became.retry_after_s, i);
+    }
+  };
+  for (;;) {
+    while (!coming.empty() && coming.begin()->first <= loop.engine().now().count()) {
       const double before = looked_s;
-      loop.enter(GenerationId{next}, of.sent[next].generation, of.sent[next].at);
+      const auto [at, i] = *coming.begin();
+      coming.erase(coming.begin());
+      came[i] = Seconds{at};
+      keeping.follow({came[i], of.sent[i].generation});
+      answers.client.push_back(i);
+      loop.enter(GenerationId{answers.client.size() - 1}, of.sent[i].generation, came[i]);
+      loop.tell(loop.engine().now());
+      send_back();
       if (looked_s > before) loop.engine().idle_until(loop.engine().now() + Seconds{looked_s - before});
     }
     const Stepped stepped = loop.step();
     SLUICE_ASSERT(stepped != Stepped::failed, "an engine that continues");
     loop.tell(loop.engine().now());
+    send_back();
     if (stepped == Stepped::ran) continue;
-    if (next == of.sent.size()) break;
-    loop.engine().idle_until(of.sent[next].at);
+    if (coming.empty()) break;
+    loop.engine().idle_until(Seconds{coming.begin()->first});
   }
   Served served{std::move(answers.of), loop.engine().now(), metrics_text(loop.figures())};
   for (std::size_t i = 0; i < served.of.size(); ++i) {
-    const SloAttainment& attainment = keeping.of.at(of.sent[i].at.count());
+    const SloAttainment& attainment = keeping.of.at(came[i].count());
     if (!attainment.started()) continue;
     served.of[i].ttft = attainment.first - attainment.arrival;
     served.of[i].longest = attainment.longest;
     served.of[i].kept = attainment.verdict(attainment.last) == SloAttainment::Verdict::met;
   }
   return served;
+}
+
+/// What became of clients that return when they are told, and of short and long prompts.
+struct Returns {
+  static constexpr std::size_t long_from = 274; ///< tokens: about the median of `clients`
+
+  struct Part {
+    int asked = 0, kept = 0;
+    [[nodiscard]] double share() const { return static_cast<double>(kept) / asked; }
+  };
+  int told = 0;     ///< times that a client returned when it was told
+  int admitted = 0; ///< of them
+  int untold = 0;   ///< refusals with 429 that name no time
+  Part short_prompts, long_prompts;
+
+  [[nodiscard]] double share_admitted() const { return static_cast<double>(admitted) / told; }
+};
+inline Returns returns_of(const Case& of, const Served& served) {
+  Returns all;
+  for (std::size_t i = 0; i < of.sent.size(); ++i) {
+    const Became& one = served.of[i];
+    all.told += one.told;
+    all.admitted += one.admitted && one.told > 0 ? 1 : 0;
+    all.untold += !one.admitted && one.error.status == 429 && one.retry_after_s <= 0 ? 1 : 0;
+    Returns::Part& part =
+        of.sent[i].generation.prompt.size() < Returns::long_from ? all.short_prompts : all.long_prompts;
+    ++part.asked;
+    part.kept += one.kept ? 1 : 0;
+  }
+  return all;
 }
 
 /// The system's throughput in requests per second when it is never idle.

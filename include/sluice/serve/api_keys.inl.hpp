@@ -80,9 +80,7 @@ SLUICE_SERVER_INLINE void KeyAccount::tell(HttpHeaders& headers, double now, boo
     headers.add("x-ratelimit-reset-" + what, duration(bucket.wait(bucket.most(), now)));
   }
   if (!refused) return;
-  const std::int64_t wait = milliseconds(std::max(requests_.wait(1, now), tokens_.wait(1, now)));
-  headers.add("Retry-After", std::to_string((wait + 999) / 1000));
-  headers.add("retry-after-ms", std::to_string(wait));
+  add_retry_after(headers, std::max(requests_.wait(1, now), tokens_.wait(1, now)));
 }
 
 SLUICE_SERVER_INLINE std::string KeyAccount::duration(double seconds) {

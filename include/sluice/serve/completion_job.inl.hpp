@@ -7,7 +7,6 @@
 #include "sluice/serve/completion_job.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace sluice {
 
@@ -145,12 +144,7 @@ SLUICE_SERVER_INLINE void CompletionJob::fail(const GenerationEvent& event) {
     return;
   }
   HttpResponse response = error_response(event.error);
-  if (event.retry_after_s > 0) {
-    const auto seconds = static_cast<std::int64_t>(std::ceil(event.retry_after_s));
-    const auto milliseconds = static_cast<std::int64_t>(std::ceil(event.retry_after_s * 1e3));
-    response.headers.add("Retry-After", std::to_string(seconds));
-    response.headers.add("retry-after-ms", std::to_string(milliseconds));
-  }
+  if (event.retry_after_s > 0) add_retry_after(response.headers, event.retry_after_s);
   exchange_->respond(std::move(response));
 }
 

@@ -10,7 +10,9 @@
 #include "sluice/serve/served_requests.hpp"
 #include "sluice/state/view/view.hpp"
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -54,6 +56,12 @@ class EngineFigures {
   void refused(std::string_view reason, bool foreseen = false);
   /// Records that a gate has looked ahead, for `took_s` seconds of this thread.
   void forecast(double took_s);
+  /// Records what the gates answered to a newcomer with so long a prompt.
+  void gates_answered(std::int64_t prompt_tokens, bool admitted) {
+    std::size_t at = 0;
+    while (at < gate_classes.size() && prompt_tokens >= gate_classes[at]) ++at;
+    ++state_.gate_answers[at][admitted ? 1 : 0];
+  }
   /// Records that a gate that looks ahead had no time for a newcomer.
   void unlooked(bool admitted) { ++(admitted ? state_.unlooked_admitted : state_.unlooked_refused); }
   /// Returns a live request's attainment so far; null if it arrived before this object was made.
@@ -84,6 +92,8 @@ class EngineFigures {
   [[nodiscard]] std::string live(Clock::time_point now = Clock::now()) const;
 
  private:
+  static constexpr std::array<std::int64_t, 3> gate_classes{256, 1024, 4096}; ///< prompts below so many tokens
+
   struct Note {
     SloAttainment attainment;   ///< against the SLO that the client asked for
     Slo firm;                   ///< that SLO, less the time that delivery needs

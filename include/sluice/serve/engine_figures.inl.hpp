@@ -215,6 +215,12 @@ SLUICE_INLINE void EngineFigures::metrics(PrometheusWriter& to) const {
              "Newcomers for whom there was no time to look ahead, by what became of them.", whole(s.unlooked_admitted),
              {{"admitted", "true"}});
   to.counter("sluice:forecast_unlooked_total", "", whole(s.unlooked_refused), {{"admitted", "false"}});
+  for (std::size_t at = 0; at <= gate_classes.size(); ++at)
+    for (const bool admitted : {false, true})
+      to.counter("sluice:gate_answers_total", "What the gates answered, by the prompt's length in tokens.",
+                 whole(s.gate_answers[at][admitted ? 1 : 0]),
+                 {{"prompt_below", at < gate_classes.size() ? std::to_string(gate_classes[at]) : "+Inf"},
+                  {"admitted", admitted ? "true" : "false"}});
   to.counter("sluice:forecast_seconds_total", "Time of the engine's thread that looking ahead took.", s.forecasting_s);
   to.gauge("sluice:forecast_slowdown", "Of iterations: what they take over what the cost model says, as measured.",
            s.forecast_slowdown);

@@ -199,7 +199,10 @@ class EngineLoop final : private EventListener {
       if (answer.unlooked) figures_.unlooked(answer.admit);
       return answer.admit;
     };
-    if (!std::apply([&](auto&... gate) { return (ask(gate) && ...); }, gates_))
+    const bool admitted = std::apply([&](auto&... gate) { return (ask(gate) && ...); }, gates_);
+    if constexpr (sizeof...(Gates) > 0)
+      figures_.gates_answered(static_cast<std::int64_t>(generation.prompt.size()), admitted);
+    if (!admitted)
       return refuse(id, std::move(answer.error), answer.retry_after_s,
                     answer.foresight.has_value() && !answer.unlooked);
     const RequestSpec spec = spec_of(generation, arrival, kept);

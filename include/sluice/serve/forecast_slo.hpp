@@ -7,6 +7,7 @@
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/look_ahead.hpp"
 #include "sluice/serve/outlook.hpp"
+#include "sluice/serve/waiting_room.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +18,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,6 +83,7 @@ struct ForecastSlo {
                                   ///< if longer
   double hard_share = 0.05;       ///< of the time of steps, for forecasts with `hard`
   double soft_share = 0.005;      ///< the same for `soft`
+  double least_wait_s = 0.05;     ///< before a refused client may return
   int probes = 6;                 ///< number of times tried to find when the newcomer should retry
   std::function<double()> clock = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -88,6 +91,7 @@ struct ForecastSlo {
 
   LookBudget budget{};                      ///< the unused part of the share
   std::optional<detail::Finding> finding{}; ///< about the last newcomer that a forecast refused
+  WaitingRoom room{};                       ///< of those that `hard` refused
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook);
@@ -110,6 +114,19 @@ struct ForecastSlo {
   template <class E>
   void refuse(GateAnswer& answer, const Generation& newcomer, const detail::Foreseen& seen,
               detail::Forecasting<E>& forecasting) const;
+  /// A newcomer's place in the waiting room.
+  struct Place {
+    std::uint64_t asks = 0;
+    std::uint64_t before = WaitingRoom::after_all; ///< its ticket's number
+    double work = 0;
+    bool on_time = false; ///< it has returned, not earlier than it was told
+  };
+  /// Looks ahead, if there is time, and decides.
+  template <class E>
+  [[nodiscard]] GateAnswer look(const Generation& newcomer, const Outlook<E>& outlook, const Place& place);
+  /// Tells a refused newcomer when to return, and keeps a place for it.
+  template <class E>
+  void keep_place(GateAnswer& answer, const Generation& newcomer, const Outlook<E>& outlook, const Place& place);
 };
 
 namespace detail {
@@ -140,15 +157,23 @@ struct Foreseen {
 template <class E>
 class Forecasting {
  public:
-  Forecasting(const ForecastSlo& gate, const Generation& newcomer, const Outlook<E>& outlook, double until)
-      : gate_(&gate), newcomer_(&newcomer), outlook_(&outlook), until_(until), start_(outlook.engine().now()) {}
+  /// `promised`: requests that will arrive later.
+  Forecasting(const ForecastSlo& gate, const Generation& newcomer, const Outlook<E>& outlook, double until,
+              std::span<const Promised> promised)
+      : gate_(&gate),
+        newcomer_(&newcomer),
+        outlook_(&outlook),
+        until_(until),
+        promised_(promised),
+        start_(outlook.engine().now()) {}
 
   /// Returns the outcome if the newcomer enters now.
-  [[nodiscard]] Foreseen now() { return meets(LookAhead<E>(*outlook_, pause()), outlook_->arrival()); }
+  [[nodiscard]] Foreseen now() { return meets(LookAhead<E>(*outlook_, pause(), promised_), outlook_->arrival()); }
 
   /// Returns the delay after which the newcomer could enter without any SLO violation. Infinite: never, because its SLO
-  /// cannot be met even in an empty engine. No value: not found.
+  /// cannot be met even in an empty engine. No value: not found, as when others will arrive earlier.
   [[nodiscard]] std::optional<Seconds> keepable_in() {
+    if (!promised_.empty()) return std::nullopt;
     const LookAhead<E>& end = without(Until::all_have_ended);
     if (cut_) return std::nullopt;
     const Foreseen last = meets(end, end.now());
@@ -210,7 +235,7 @@ class Forecasting {
       seen.keeps = !own.missed(SloReading::Limit::keep, copy.now()) && (served || !own.over);
       if (gate_->mode == ForecastMode::hard)
         for (; looked_at < reading.missed().size() && !seen.harms; ++looked_at)
-          seen.harms = reading.missed()[looked_at].id != *id && kept_without(reading.missed()[looked_at]);
+          seen.harms = reading.missed()[looked_at].id != *id && kept_without(copy, reading.missed()[looked_at]);
       // After a late first token the copy runs on until the token comes, because the forecast states the TTFT.
       const bool decided = seen.harms || (!seen.keeps && (served || own.over));
       const bool done = !ran || seen.all || (gate_->mode == ForecastMode::soft && own.over);
@@ -240,11 +265,12 @@ class Forecasting {
   enum class Until : std::uint8_t { slos_are_decided, all_have_ended };
   /// Returns the copy without the newcomer, after it has run until all requests with an SLO, or all requests, have
   /// ended.
-  const LookAhead<E>& without(Until until) {
-    if (!without_) without_ = std::make_unique<LookAhead<E>>(*outlook_, pause());
+  const LookAhead<E>& without(Until until, Seconds at_least = Seconds{0}) {
+    if (!without_) without_ = std::make_unique<LookAhead<E>>(*outlook_, pause(), promised_);
     LookAhead<E>& copy = *without_;
     LookBound bound = bounded();
-    while ((until == Until::all_have_ended ? copy.alive() : copy.reading().left()) > 0 && copy.step(bound)) {
+    while (((until == Until::all_have_ended ? copy.alive() : copy.reading().left()) > 0 || copy.now() < at_least) &&
+           copy.step(bound)) {
     }
     copy.reading().look_at(copy.now());
     cut_ = copy.reading().left() > 0;
@@ -252,15 +278,20 @@ class Forecasting {
   }
   /// Returns whether the limit is kept without the newcomer. Returns false if unknown, because a refusal must be
   /// justified.
-  [[nodiscard]] bool kept_without(const SloReading::Miss& one) {
-    const LookAhead<E>& end = without(Until::slos_are_decided);
-    return !cut_ && !end.reading().misses(one);
+  [[nodiscard]] bool kept_without(const LookAhead<E>& with, SloReading::Miss one) {
+    const std::optional<std::size_t> place = with.place_of(one.id);
+    const LookAhead<E>& end = without(Until::slos_are_decided, place ? with.now() : Seconds{0});
+    if (cut_) return false;
+    if (!place) return !end.reading().misses(one);
+    const std::optional<RequestId> id = end.promised_at(*place); // it has another id there
+    return id && !end.reading().misses({*id, one.limit});
   }
 
   const ForecastSlo* gate_;
   const Generation* newcomer_;
   const Outlook<E>* outlook_;
   double until_;
+  std::span<const Promised> promised_;
   Seconds start_;
   std::unique_ptr<LookAhead<E>> without_;
   bool cut_ = false; ///< time or steps ran out before all requests with an SLO had ended
@@ -285,7 +316,7 @@ inline void ForecastSlo::without_look(GateAnswer& answer, const char* looked, co
   answer.error.status = 429;
   answer.error.type = "rate_limit_error";
   answer.error.code = "not_forecast";
-  answer.retry_after_s = std::max(0.05, unlooked.again_s);
+  answer.retry_after_s = std::max(least_wait_s, unlooked.again_s);
   answer.forecast += "; looking ahead may be possible in " + detail::seconds_text(Seconds{answer.retry_after_s}) + " s";
   answer.error.message = answer.forecast;
 }
@@ -332,23 +363,65 @@ void ForecastSlo::refuse(GateAnswer& answer, const Generation& newcomer, const d
 
 template <class E>
 GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& outlook) {
+  if (mode == ForecastMode::none || !outlook.looks_ahead() || !SloAttainment{.slo = newcomer.slo}.has_slo()) return {};
+  if (mode == ForecastMode::soft) return look(newcomer, outlook, {});
+  const Seconds now = outlook.engine().now();
+  room.at(now);
+  Place place{.asks = WaitingRoom::digest_of(newcomer),
+              .work =
+                  WaitingRoom::work_of(newcomer, outlook.engine().view().limits, outlook.correction().length_share)};
+  if (const WaitingRoom::Ticket* const ticket = room.find(place.asks)) {
+    place.before = ticket->number;
+    place.on_time = ticket->due <= now + room.early;
+    room.came(place.before);
+  }
+  GateAnswer answer = look(newcomer, outlook, place);
+  if (answer.admit)
+    room.admitted(place.before, place.on_time);
+  else if (answer.error.status == 429)
+    keep_place(answer, newcomer, outlook, place);
+  else
+    room.forget(place.before);
+  return answer;
+}
+
+template <class E>
+void ForecastSlo::keep_place(GateAnswer& answer, const Generation& newcomer, const Outlook<E>& outlook,
+                             const Place& place) {
+  const Seconds now = outlook.engine().now();
+  if (place.on_time && !answer.unlooked) room.was_told_wrong(place.before);
+  answer.retry_after_s =
+      std::max({answer.retry_after_s, least_wait_s,
+                (room.place_at(place.work, place.before, now, outlook.pace().mean_s()) - now).count()});
+  const bool kept = room.keep(place.asks, newcomer, place.work, now + Seconds{answer.retry_after_s});
+  answer.forecast += "; retry in " + detail::seconds_text(Seconds{answer.retry_after_s}) + " s";
+  answer.forecast += kept ? ", when a place is kept" : "; the waiting room is full";
+  answer.error.message = answer.forecast;
+}
+
+template <class E>
+GateAnswer ForecastSlo::look(const Generation& newcomer, const Outlook<E>& outlook, const Place& place) {
   GateAnswer answer;
-  if (mode == ForecastMode::none || !outlook.looks_ahead() || !SloAttainment{.slo = newcomer.slo}.has_slo())
-    return answer;
   const bool idle = outlook.engine().alive() == 0;
   const double most = std::max(most_s, outlook.pace().mean_s());
   budget.earn(outlook.pace(), share(), most);
   const double spare_s = idle ? most : outlook.spare_s();
-  const double left_s = idle ? most : std::min(budget.left_s(), std::max(0.0, spare_s));
+  // Who returns when it was told is looked at on credit: later newcomers find less of the share.
+  const bool in_budget = place.on_time ? budget.left_s() > -most : budget.allows(most);
+  const double share_s = place.on_time ? most : budget.left_s();
+  const double left_s = idle ? most : std::min(share_s, std::max(0.0, spare_s));
   const bool streams_can_wait = std::max(0.0, spare_s) >= budget.usual_s();
-  if (!idle && (!streams_can_wait || !budget.allows(most))) {
+  if (!idle && (!streams_can_wait || !in_budget)) {
     without_look(answer, "not looked at", streams_can_wait ? share_is_used(most) : streams_cannot_wait(spare_s));
     refuse_by_finding(answer, newcomer, outlook.have_left(), outlook.engine().now());
     return answer;
   }
-  const double budget_s = budget.left_s(); // the budget before this forecast uses it
+  const double budget_s = share_s; // the budget before this forecast uses it
   const double began = clock();
-  detail::Forecasting<E> forecasting(*this, newcomer, outlook, began + left_s);
+  const std::vector<Promised> promised = mode == ForecastMode::hard && !place.on_time
+                                             ? room.expected(place.before, outlook.engine().now())
+                                             : std::vector<Promised>{};
+  detail::Forecasting<E> forecasting(*this, newcomer, outlook, began + left_s, promised);
   detail::Foreseen seen = forecasting.now();
   const double decided = clock();
   if (!seen.possible) {
@@ -358,7 +431,8 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   answer.forecast = detail::forecast_text(seen, newcomer.slo);
   // The search for a time to retry must leave enough time for decisions about the next newcomers.
   if (mode == ForecastMode::hard && !seen.good()) {
-    forecasting.have_until(std::max(decided, began + left_s - 2 * budget.usual_s()));
+    forecasting.have_until(
+        std::max(decided, began + (idle ? left_s : std::min(left_s, budget.left_s())) - 2 * budget.usual_s()));
     refuse(answer, newcomer, seen, forecasting);
     finding = detail::Finding{.slo = newcomer.slo,
                               .prompt_tokens = static_cast<std::int64_t>(newcomer.prompt.size()),

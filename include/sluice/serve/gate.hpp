@@ -11,6 +11,7 @@
 #include "sluice/serve/outlook.hpp"
 #include "sluice/state/view/view.hpp"
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <optional>
@@ -78,11 +79,14 @@ consteval bool explain_gates() {
 /// Refuses newcomers while `most` requests wait, so that clients learn at once that the queue is too long.
 struct QueueLimit {
   std::int64_t most = 256; ///< waiting and preempted requests
+  Seconds half_full{0};    ///< measured: when the queue was half full last
+  std::int64_t left = 0;   ///< measured: requests that had left the engine then
 
   template <class E>
-  [[nodiscard]] GateAnswer answer(const Generation& /*newcomer*/, const Outlook<E>& outlook) const {
+  [[nodiscard]] GateAnswer answer(const Generation& /*newcomer*/, const Outlook<E>& outlook) {
     const View view = outlook.engine().view();
     const auto waiting = static_cast<std::int64_t>(view.waiting) + static_cast<std::int64_t>(view.preempted.size());
+    if (2 * waiting <= most) half_full = view.now, left = outlook.have_left();
     if (waiting < most) return {};
     GateAnswer answer;
     answer.admit = false;
@@ -91,7 +95,9 @@ struct QueueLimit {
     answer.error.code = "queue_full";
     answer.error.message =
         "the queue is full: " + std::to_string(waiting) + " requests wait; expected below " + std::to_string(most);
-    answer.retry_after_s = 1;
+    // A place is free when a request leaves: at the pace since the queue was half full.
+    const auto gone = static_cast<double>(outlook.have_left() - left);
+    answer.retry_after_s = gone > 0 ? std::clamp((view.now - half_full).count() / gone, 0.05, 60.0) : 1;
     return answer;
   }
 };

@@ -147,6 +147,8 @@ struct LiveState {
   std::int64_t steps = 0, plans = 0, preemptions = 0;
   std::int64_t ended = 0, cancelled = 0, refused = 0;
   std::int64_t forecasts = 0, forecast_refused = 0, forecast_first_tokens = 0;
+  /// What gates answered, by the prompt's length: [class][admitted].
+  std::array<std::array<std::int64_t, 2>, 4> gate_answers{};
   std::int64_t unlooked_admitted = 0, unlooked_refused = 0; ///< newcomers without a forecast because there was no time
   double forecasting_s = 0, forecast_error_s = 0; ///< time used on the engine's thread; sum of TTFT prediction errors
   double forecast_slowdown = 1;

@@ -11,10 +11,14 @@
 #include "sluice/serve/measured_pace.hpp"
 #include "sluice/serve/outlook.hpp"
 #include "sluice/serve/slo_attainment.hpp"
+#include "sluice/serve/waiting_room.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -41,7 +45,8 @@ class SloReading final : public EventListener {
     Limits limits;
     Seconds longest{0}; ///< longest gap between two tokens since the copy was made
     bool started_before = false;
-    bool over = false; ///< the request has ended or was refused
+    bool promised = false; ///< its client has not come yet
+    bool over = false;     ///< the request has ended or was refused
 
     /// Returns whether the request has missed the limit. Later deadlines do not count once it is over.
     [[nodiscard]] bool missed(Limit limit, Seconds now) const;
@@ -51,9 +56,9 @@ class SloReading final : public EventListener {
   /// Continues from the state of another reading.
   void take_over(const SloReading& other);
 
-  void follow(RequestId id, const SloAttainment& attainment, const Limits& limits);
+  void follow(RequestId id, const SloAttainment& attainment, const Limits& limits, bool promised = false);
   [[nodiscard]] const Followed& of(RequestId id) const;
-  /// Returns the number of followed requests that have not ended.
+  /// Returns the number of followed requests that have come and not ended.
   [[nodiscard]] std::int64_t left() const { return left_; }
   /// Returns the limits that requests have missed since then, in order of time.
   [[nodiscard]] const std::vector<Miss>& missed() const { return missed_; }
@@ -110,8 +115,10 @@ class LookBound {
 template <class E>
 class LookAhead {
  public:
-  /// Copies the engine in its current state; the copy continues after `pause`. `outlook` must outlive this object.
-  LookAhead(const Outlook<E>& outlook, Seconds pause) : outlook_(&outlook), engine_(outlook.fork(outlook.engine())) {
+  /// Copies the engine in its current state; the copy continues after `pause`. `promised`: requests that arrive later,
+  /// in the order of their arrival. `outlook` and `promised` must outlive this object.
+  LookAhead(const Outlook<E>& outlook, Seconds pause, std::span<const Promised> promised = {})
+      : outlook_(&outlook), engine_(outlook.fork(outlook.engine())), promised_(promised) {
     engine_.idle_until(engine_.now() + pause);
     const View view = engine_.view();
     for (const RequestRow& row : view.rows) {
@@ -123,7 +130,11 @@ class LookAhead {
     }
   }
   /// Copies another copy in its current state.
-  LookAhead(const LookAhead& from) : outlook_(from.outlook_), engine_(from.outlook_->fork(from.engine_)) {
+  LookAhead(const LookAhead& from)
+      : outlook_(from.outlook_),
+        engine_(from.outlook_->fork(from.engine_)),
+        promised_(from.promised_),
+        entered_(from.entered_) {
     reading_.take_over(from.reading_);
   }
   LookAhead& operator=(const LookAhead&) = delete;
@@ -148,10 +159,21 @@ class LookAhead {
     if (id) reading_.follow(*id, {.slo = slo_left(newcomer), .arrival = spec.arrival}, limits);
     return id;
   }
+  /// Returns the place of a request among the promised ones; none: it is not one that has arrived.
+  [[nodiscard]] std::optional<std::size_t> place_of(RequestId id) const {
+    for (std::size_t at = 0; at < entered_.size(); ++at)
+      if (entered_[at] == id) return at;
+    return std::nullopt;
+  }
+  /// Returns the request at this place among the promised ones; none: it has not arrived, or the engine refused it.
+  [[nodiscard]] std::optional<RequestId> promised_at(std::size_t place) const {
+    return place < entered_.size() ? entered_[place] : std::nullopt;
+  }
   /// Runs one iteration. Returns false if there is nothing to run, or if `bound` allows no step.
   [[nodiscard]] bool step(LookBound& bound) {
     if (!bound.allows()) return false;
     outlook_->hear(&reading_);
+    enter_promised();
     const Begun begun = engine_.begin();
     const bool ran = begun == Begun::under_way || begun == Begun::again;
     if (begun == Begun::under_way) engine_.finish({.bus = {}, .slowdown = outlook_->correction().slowdown});
@@ -161,9 +183,27 @@ class LookAhead {
   }
 
  private:
+  /// Submits the promised requests that arrive by now; if nothing else is left, waits for the next one.
+  void enter_promised() {
+    if (entered_.size() < promised_.size() && engine_.alive() == 0)
+      engine_.idle_until(std::max(engine_.now(), promised_[entered_.size()].spec.arrival));
+    while (entered_.size() < promised_.size() && promised_[entered_.size()].spec.arrival <= engine_.now()) {
+      const Promised& one = promised_[entered_.size()];
+      RequestSpec spec = one.spec;
+      const SloReading::Limits limits{ahead_of(spec.slo, one.lead + outlook_->margin()), ahead_of(spec.slo, one.lead)};
+      const SloAttainment attainment{.slo = spec.slo, .arrival = spec.arrival};
+      spec.slo = limits.keep;
+      const Expected<RequestId> id = engine_.submit(spec);
+      entered_.push_back(id ? std::optional{*id} : std::nullopt);
+      if (id) reading_.follow(*id, attainment, limits, true);
+    }
+  }
+
   const Outlook<E>* outlook_;
   E engine_;
   SloReading reading_;
+  std::span<const Promised> promised_;
+  std::vector<std::optional<RequestId>> entered_; ///< of `promised_`, those that have arrived
 };
 
 } // namespace sluice

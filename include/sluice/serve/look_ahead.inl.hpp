@@ -20,10 +20,11 @@ SLUICE_INLINE void SloReading::take_over(const SloReading& other) {
   left_ = other.left_;
 }
 
-SLUICE_INLINE void SloReading::follow(RequestId id, const SloAttainment& attainment, const Limits& limits) {
-  const Followed one{attainment, limits, Seconds{0}, attainment.started(), false};
+SLUICE_INLINE void SloReading::follow(RequestId id, const SloAttainment& attainment, const Limits& limits,
+                                      bool promised) {
+  const Followed one{attainment, limits, Seconds{0}, attainment.started(), promised, false};
   if (!of_.try_emplace(index(id), one).second) return;
-  ++left_;
+  left_ += promised ? 0 : 1;
   if (attainment.misses(limits.keep, std::max(attainment.last, attainment.arrival)))
     missed_.push_back({id, Limit::keep}); // missed before any newcomer
 }
@@ -41,7 +42,7 @@ SLUICE_INLINE bool SloReading::misses(const Miss& one) const {
 SLUICE_INLINE std::vector<Foretold> SloReading::foretold(Seconds now) const {
   std::vector<Foretold> all;
   for (const auto& [at, one] : of_)
-    if (!one.missed(Limit::firm, now))
+    if (!one.promised && !one.missed(Limit::firm, now))
       all.push_back({RequestId{at},
                      one.attainment.started() && !one.started_before ? one.attainment.first : Seconds{-1},
                      one.longest});
@@ -81,7 +82,7 @@ SLUICE_INLINE bool SloReading::over(RequestId id) {
   const auto found = of_.find(index(id));
   if (found == of_.end() || found->second.over) return false;
   found->second.over = true;
-  --left_;
+  left_ -= found->second.promised ? 0 : 1;
   return true;
 }
 

@@ -118,6 +118,10 @@ struct Choice {
 
 [[nodiscard]] HttpResponse error_response(const ApiError& error);
 
+/// Adds when to retry, in `seconds` above 0: `Retry-After` in whole seconds, and `retry-after-ms`, which OpenAI's own
+/// clients prefer.
+void add_retry_after(HttpHeaders& headers, double seconds);
+
 namespace detail {
 
 /// Returns the number of UTF-8 characters. A character whose bytes are in several tokens counts where it begins.

@@ -7,6 +7,9 @@
 #include "sluice/serve/openai_reply.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
 #include <utility>
 
 namespace sluice {
@@ -29,6 +32,12 @@ SLUICE_INLINE HttpResponse error_response(const ApiError& error) {
   or_null("code", error.code);
   json.end_object().end_object();
   return response;
+}
+
+SLUICE_INLINE void add_retry_after(HttpHeaders& headers, double seconds) {
+  const auto milliseconds = static_cast<std::int64_t>(std::ceil(seconds * 1e3 - 1e-6));
+  headers.add("Retry-After", std::to_string((milliseconds + 999) / 1000));
+  headers.add("retry-after-ms", std::to_string(milliseconds));
 }
 
 } // namespace sluice

@@ -183,8 +183,7 @@ SLUICE_SERVER_INLINE HttpResponse OpenAiApp::held_back(const FairQueue::Full& fu
                                        " answers wait for the places that the keys share; expected below ";
   error.message += std::to_string(setup_.most_held);
   HttpResponse response = error_response(error);
-  response.headers.add("Retry-After", std::to_string(static_cast<std::int64_t>(std::ceil(full.retry_s))));
-  response.headers.add("retry-after-ms", std::to_string(static_cast<std::int64_t>(std::ceil(full.retry_s * 1000))));
+  add_retry_after(response.headers, full.retry_s);
   return response;
 }
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// WaitingRoom: tickets of refused newcomers, in the order of their first arrival, with the time named to each client.
+#pragma once
+
+#include "sluice/core/compiled.hpp"
+#include "sluice/core/units.hpp"
+#include "sluice/serve/generation.hpp"
+#include "sluice/state/view/view.hpp"
+#include "sluice/workload/request.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace sluice {
+
+/// A request that is expected to arrive, at its spec's arrival.
+struct Promised {
+  RequestSpec spec; ///< its SLO is the client's
+  SloLead lead;     ///< how much earlier the engine must be
+  double work = 0;  ///< steps of full batches
+};
+
+/// Remembers refused newcomers until they return, so that they are admitted in the order in which they came first, and
+/// not in the order in which they happen to ask again. A returning client is known by what it asks for: the same key,
+/// prompt, `max_tokens` and SLO. It needs no header, so any client that retries is served in its turn. Rejected: a
+/// header with the ticket's number, which no client of the OpenAI API would send back.
+///
+/// The time that a newcomer is told is when the work ahead of it will have been done: the tickets before it, in the
+/// share in which clients were seen to return, and its own. Work is counted in steps of full batches, so a step's
+/// measured time makes it seconds; the engine's true pace is learned from whether those that return in time find a
+/// place. Rejected: the time that a simulation finds, for all but the first ticket. It would have to simulate the whole
+/// queue for each refusal, which costs more than the engine's share for forecasts.
+class WaitingRoom {
+ public:
+  std::size_t most = 256; ///< tickets; further newcomers are told a time, and no place is kept for them
+  Seconds patience{2};    ///< a ticket is kept that long after the time that its client was told
+  Seconds early{0.001};   ///< a client that comes so much earlier is in time, because clients round
+
+  struct Ticket {
+    std::uint64_t asks = 0;   ///< a digest of what the client asked for
+    std::uint64_t number = 0; ///< in the order of first arrival
+    Seconds due{0};           ///< the time named to its client, on the engine's clock
+    double pace = 0;          ///< from which that was computed
+    double work = 0;          ///< steps of full batches
+    RequestSpec spec{};       ///< its arrival is `due`
+    SloLead lead{};
+    bool came = false; ///< since it was told so
+  };
+  /// A digest of what the client asks for.
+  [[nodiscard]] static std::uint64_t digest_of(const Generation& newcomer);
+  /// Steps of full batches that it needs: `batch_tokens` of its prompt, or `batch` of its answer's tokens, in each.
+  [[nodiscard]] static double work_of(const Generation& newcomer, const Limits& limits, double length_share);
+
+  /// Forgets the tickets of clients that did not return. Call before all others.
+  void at(Seconds now);
+  /// Returns the ticket of a newcomer, the oldest that fits; null: it has none.
+  [[nodiscard]] const Ticket* find(std::uint64_t asks) const;
+  /// A newcomer has returned, in time or earlier than it was told.
+  void came(std::uint64_t number);
+  /// It was admitted. `on_time`: not earlier than it was told.
+  void admitted(std::uint64_t number, bool on_time);
+  /// It was refused by a forecast, although it returned in time.
+  void was_told_wrong(std::uint64_t number);
+  /// It will never be admitted.
+  void forget(std::uint64_t number);
+
+  /// Returns when a newcomer with so much work will find a place: behind those who are expected before number `before`.
+  /// If there are none, a ticket's owner waits for its own work to become free. `step_s`: the mean step's time.
+  [[nodiscard]] Seconds place_at(double work, std::uint64_t before, Seconds now, double step_s) const;
+  /// Keeps a place for a refused newcomer, whose client returns at `due`: its own, if it has a ticket. Returns whether
+  /// there is a place.
+  bool keep(std::uint64_t asks, const Generation& newcomer, double work, Seconds due);
+  /// Returns the requests that are expected to return, in the order of their times: of the tickets before number
+  /// `before` whose time has not passed, the share that clients were seen to return in; none if hardly any does.
+  [[nodiscard]] std::vector<Promised> expected(std::uint64_t before, Seconds now) const;
+
+  static constexpr std::uint64_t after_all = std::numeric_limits<std::uint64_t>::max();
+  [[nodiscard]] std::size_t size() const { return tickets_.size(); }
+  /// Returns the share of those who were told a time that came back by then.
+  [[nodiscard]] double return_share() const { return share_; }
+  /// Returns the work that the engine does in the time of a mean step.
+  [[nodiscard]] double pace() const { return pace_; }
+
+ private:
+  [[nodiscard]] Ticket* by_number(std::uint64_t number);
+  void learn(bool came);
+
+  std::deque<Ticket> tickets_; ///< by number
+  std::uint64_t last_ = 0;
+  double share_ = 0.5; ///< of the last tickets' clients
+  int seen_ = 1;
+  double pace_ = 1;
+};
+
+} // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/serve/waiting_room.inl.hpp"
+#endif
