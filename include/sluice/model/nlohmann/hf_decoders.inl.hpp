@@ -579,14 +579,12 @@ SLUICE_READERS_INLINE void hf_minimax_m3(HfFields& fields, HfModules& modules, M
     detail::add_qk_norm(modules, heads, detail::QkNorm::head);
     detail::keep_heads(modules, heads, 0);
     if (has_indexer[static_cast<std::size_t>(l)]) {
-      modules.layer().index_heads = index_heads;
-      modules.layer().index_dim = index_dim;
       modules.linear("self_attn.index_q_proj", ModuleClass::attention, std::int64_t{index_heads} * index_dim,
                      model.hidden);
       modules.linear("self_attn.index_k_proj", ModuleClass::attention, index_dim, model.hidden);
       modules.norm("self_attn.index_q_norm", index_dim);
       modules.norm("self_attn.index_k_norm", index_dim);
-      modules.keeps({.kind = KvKind::indexer, .entry = std::int64_t{index_dim} * model.kv_element_bytes});
+      modules.indexes(index_heads, index_dim, std::int64_t{index_dim} * model.kv_element_bytes);
     }
     modules.layer_norms(2);
     if (sparse[static_cast<std::size_t>(l)]) {

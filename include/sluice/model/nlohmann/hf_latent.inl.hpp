@@ -113,8 +113,6 @@ SLUICE_READERS_INLINE void hf_latent(HfFields& fields, HfModules& modules, Model
     modules.begin_layer();
     hf_latent_attention(modules, latent, indexed);
     if (own) {
-      modules.layer().index_heads = index_heads;
-      modules.layer().index_dim = index_dim;
       modules.linear("self_attn.indexer.wq_b", ModuleClass::attention, std::int64_t{index_heads} * index_dim,
                      latent.query_rank);
       modules.linear("self_attn.indexer.wk", ModuleClass::attention, index_dim, model.hidden);
@@ -122,7 +120,7 @@ SLUICE_READERS_INLINE void hf_latent(HfFields& fields, HfModules& modules, Model
       modules.norm("self_attn.indexer.k_norm", index_dim);
       modules.norm("self_attn.indexer.k_norm.bias", index_dim);
       // FP8 keys with an f32 scale per 128 elements, whatever the type of the latents.
-      modules.keeps({.kind = KvKind::indexer, .entry = index_dim + (index_dim + 127) / 128 * 4});
+      modules.indexes(index_heads, index_dim, index_dim + (index_dim + 127) / 128 * 4);
     }
     modules.layer_norms(2);
     if (sparse[static_cast<std::size_t>(l)]) {
@@ -201,12 +199,10 @@ SLUICE_READERS_INLINE void hf_deepseek_v4(HfFields& fields, HfModules& modules, 
       // The running state of an incomplete entry: a value and a gate in f32, of two blocks where entries overlap.
       std::int64_t state = std::int64_t{2} * ratio * dim * 4 * (ratio == 4 ? 2 : 1);
       if (ratio == 4) {
-        layer.index_heads = index_heads;
-        layer.index_dim = index_dim;
         modules.linear("attn.indexer.wq_b", attention, std::int64_t{index_heads} * index_dim, query_rank);
         modules.plain("attn.indexer.weights_proj", attention, index_heads, hidden);
         compressor("attn.indexer.compressor", ratio, index_dim);
-        modules.keeps({.kind = KvKind::indexer, .entry = index_dim + (index_dim + 127) / 128 * 4, .stride = ratio});
+        modules.indexes(index_heads, index_dim, index_dim + (index_dim + 127) / 128 * 4, ratio);
         state += std::int64_t{4} * ratio * index_dim * 4;
       }
       modules.keeps({.kind = KvKind::state, .entry = state});

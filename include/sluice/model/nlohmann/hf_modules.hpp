@@ -60,6 +60,8 @@ class HfModules {
 
   /// Adds a rule for the layer's KV.
   void keeps(const KvRule& rule);
+  /// The last layer's indexer, with keys of `entry` bytes for each `stride` tokens.
+  void indexes(int heads, int dim, std::int64_t entry, std::int64_t stride = 1);
   /// K and V of `kv_heads` heads; `window` 0: of every token.
   void keeps_heads(int kv_heads, int head_dim, int value_dim, std::int64_t window = 0,
                    KvKind windowed = KvKind::sliding);

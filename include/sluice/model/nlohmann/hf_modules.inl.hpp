@@ -97,6 +97,12 @@ SLUICE_READERS_INLINE void HfModules::keeps(const KvRule& rule) {
   fields_->refuse("its layers have more than " + std::to_string(KvGroups::most) + " kinds of KV", "fewer kinds");
 }
 
+SLUICE_READERS_INLINE void HfModules::indexes(int heads, int dim, std::int64_t entry, std::int64_t stride) {
+  layer().index_heads = heads;
+  layer().index_dim = dim;
+  keeps({.kind = KvKind::indexer, .entry = entry, .stride = stride});
+}
+
 SLUICE_READERS_INLINE void HfModules::keeps_heads(int kv_heads, int head_dim, int value_dim, std::int64_t window,
                                                   KvKind windowed) {
   KvRule rule;
