@@ -48,7 +48,7 @@ std::vector<std::vector<float>> decoded(const sluice::ModelWeights& weights, std
     }
     const LayerWeights whole(weights.layout, image.data(), nullptr, weights.layout.bytes.count());
     const SequenceRows sequence{0, count, 0, kv.layers[layer].data(), 0};
-    decoder->layer(whole, std::span{&sequence, 1}, count, 0);
+    decoder->layer(static_cast<int>(layer), whole, std::span{&sequence, 1}, count, 0);
   }
   std::vector<float> logits(tokens.size() * static_cast<std::size_t>(shape.vocabulary));
   decoder->logits(rows, logits);

@@ -94,10 +94,10 @@ class DecoderTimer final : public BatchTimer {
     Stopwatch clock;
     decoder_.begin(tokens_, positions_);
     times.begin = clock.elapsed();
-    for (const LayerWeights& layer : layers_) {
+    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       point_at_blocks(batch);
       clock = {};
-      decoder_.layer(layer, sequences_, batch.rows(), batch.stored);
+      decoder_.layer(static_cast<int>(layer), layers_[layer], sequences_, batch.rows(), batch.stored);
       times.layer += clock.elapsed();
     }
     times.layer = times.layer / static_cast<double>(layers_.size());

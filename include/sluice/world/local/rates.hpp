@@ -90,7 +90,7 @@ class HeldLayers {
     const int layer = done % weights.config.shape.layers;
     if (layer == 0) decoder.begin(tokens, positions);
     const Stopwatch one;
-    decoder.layer(layers.at(layer), {&sequence, 1}, rows, 0);
+    decoder.layer(layer, layers.at(layer), {&sequence, 1}, rows, 0);
     const double took = one.elapsed().count();
     if (done > 0 && (best == 0 || took < best)) best = took;
   }
@@ -176,7 +176,9 @@ struct HostAttentionRate {
   if (!decoder.has_host_lane()) return {};
   decoder.open_host_lane();
   const Tokens block_tokens = limits.block_tokens;
-  const auto context = static_cast<int>(std::min<std::int64_t>(2048, weights.config.max_positions));
+  const int window = weights.config.window(0); // the layer that is measured reads no more
+  const auto context = static_cast<int>(
+      std::min<std::int64_t>(window > 0 ? std::min(window, 2048) : 2048, weights.config.max_positions));
   const std::int64_t floats = kv_block_floats(weights.config.shape, block_tokens);
   const std::int64_t of_row = blocks_for(Tokens{context}, block_tokens).count();
   constexpr std::int64_t most_floats = (std::int64_t{16} << 20) / std::int64_t{sizeof(float)};
@@ -199,7 +201,7 @@ struct HostAttentionRate {
     Seconds best{0};
     for (int done = 0; done < layers; ++done) {
       decoder.begin(tokens, positions);
-      decoder.layer(held.at(0), sequences, static_cast<int>(count), 0);
+      decoder.layer(0, held.at(0), sequences, static_cast<int>(count), 0);
       const Seconds took = decoder.host_lane_times().took;
       if (done == 1 || (done > 1 && took < best)) best = took;
     }
