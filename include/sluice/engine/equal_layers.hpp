@@ -26,14 +26,14 @@ concept CountsEqualBlocks = requires {
 template <class C>
 [[nodiscard]] const char* needs_equal_layers(const typename C::placement_type& placement, int layers) {
   using Placed = typename C::placement_type;
-  using Kept = typename C::retention_type;
+  using Retained = typename C::retention_type;
   using L = typename C::layout_type;
   if constexpr (is_real_time<typename C::backend_type>) return "its Backend stores blocks of one size";
   if constexpr (!std::is_same_v<typename C::weights_type, ResidentWeights>)
     return "its Weights policy streams layers of one size";
   if constexpr (Caches<typename C::caching_type>) return "its Caching policy stores token blocks of all layers";
-  if constexpr (Kept::finds_released) return "its Retention policy finds the token blocks of ended requests";
-  if constexpr (Kept::keeps_hidden) return "its Retention policy keeps hidden states of single layers";
+  if constexpr (Retained::finds_released) return "its Retention policy finds the token blocks of ended requests";
+  if constexpr (Retained::keeps_hidden) return "its Retention policy keeps hidden states of single layers";
   if constexpr (Placed::places_layers) return "its Placement policy cuts layers";
   if constexpr (Rebuilds<Placed> || KeepsStates<Placed>) return "its Placement policy rebuilds layers";
   if constexpr (CountsEqualBlocks<Placed>) return "its Placement policy counts blocks of one size";

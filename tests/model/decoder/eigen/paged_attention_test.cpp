@@ -114,8 +114,9 @@ TEST_CASE("attention over several segments, or a window of them, agrees with sof
       {shape_of(4, 2, 128), 130, 2},       {shape_of(32, 2, 72), 211, 1},      {shape_of(4, 2, 20), 2111, 4, 1},
       {shape_of(3, 1, 16), 193, 6, 13},    {shape_of(2, 1, 64), 2099, 53, 50}, {shape_of(6, 2, 24), 4133, 7, 2100},
       {shape_of(1, 1, 16), 16901, 3, 260}, {shape_of(4, 4, 32), 150, 3, 4096}};
-  for (const auto& [shape, tokens, rows, window] : cases) {
-    CAPTURE(window);
+  for (const Case& with : cases) {
+    const auto& [shape, tokens, rows, window] = with;
+    CAPTURE(with.window);
     Random random{18};
     std::vector<float> queries(static_cast<std::size_t>(rows * shape.heads * shape.head_dim));
     for (float& value : queries) value = static_cast<float>(random.uniform() * 6 - 3);
