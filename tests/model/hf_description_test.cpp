@@ -391,8 +391,16 @@ TEST_CASE("MiMo-V2 has other heads in its windows, and MiniMax-M3 an indexer") {
                                               {{"use_sparse_attention", true},
                                                {"sparse_num_index_heads", 2},
                                                {"sparse_index_dim", 6},
+                                               {"sparse_topk_blocks", 2},
+                                               {"sparse_block_size", 16},
                                                {"sparse_attention_freq", {0, 1}}}}});
-  CHECK(described(m3).kv.bytes(Tokens{10}) == Bytes{(2 * 16 + 6 * 2) * 10});
+  const ModelDescription indexed = described(m3);
+  CHECK(indexed.kv.bytes(Tokens{10}) == Bytes{(2 * 16 + 6 * 2) * 10});
+  int reads = 0; // the layer with an indexer reads the K and V of two blocks, and the other all
+  for (const KvGroup& group : indexed.kv.groups())
+    if (group.rule.kind == KvKind::full)
+      reads += group.rule.reach() == 32 && group.layers.contains(1) && group.layers.count() == 1;
+  CHECK(reads == 1);
 }
 
 TEST_CASE("DeepSeek-V4 keeps a window, entries per few tokens, keys and a state") {

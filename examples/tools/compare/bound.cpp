@@ -25,6 +25,9 @@ Status check_bound(const Comparison& comparison, std::span<const RequestSpec> re
   if (comparison.setup.device_blocks.count() < comparison.setup.geometry.layers)
     return flag_error("--bound", "the weights do not fit the device, which the bound takes for granted",
                       "a smaller model or a larger device");
+  if (!comparison.setup.geometry.alike())
+    return flag_error("--bound", "the model's layers keep different amounts of KV, and the bound counts equal blocks",
+                      "a model whose layers are alike");
   if (!comparison.setup.cost.floor())
     return flag_error("--bound", "there is no lower bound of measured kernels' and of a group's times",
                       "one device, and a roofline or an OrbitFlow profile");

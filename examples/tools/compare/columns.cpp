@@ -82,6 +82,7 @@ double layers_bytes(const Of& x) {
 }
 double token_bytes(const Of& x) {
   return of_model(x, [&x](const Geometry& geometry) {
+    if (!geometry.alike()) return std::numeric_limits<double>::quiet_NaN(); // no number of bytes is a token's
     return real(geometry.layer_block_bytes.count()) * geometry.layers / real(x.c.workload.block_tokens);
   });
 }

@@ -154,7 +154,7 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   const Expected<std::vector<RequestSpec>> recorded = requests_of(open->recorded);
   if (!recorded) return recorded.error();
   if (std::optional<Resampling>& how = *resampling) {
-    const double busy = by_steps(options.workload) ? 0 : busy_period(*world, *recorded, budget->blocks, limits);
+    const double busy = by_steps(options.workload) ? 0 : busy_period(*world, *recorded, *budget, limits);
     if (Status set = set_resampling(options.workload, *recorded, busy, *how, c.workload); !set) return set.error();
     resample(options.workload, *how, *open);
   }

@@ -83,11 +83,16 @@ void resample(const WorkloadOptions& workload, const Resampling& how, Openers& o
   };
 }
 
-double busy_period(const World& world, std::span<const RequestSpec> requests, TokenBlocks budget,
+double busy_period(const World& world, std::span<const RequestSpec> requests, const Budget& budget,
                    const Limits& limits) {
   const WorkloadTotals sum = totals(requests);
   const double mean = static_cast<double>((sum.prompt + sum.output).count()) / static_cast<double>(sum.requests);
-  const double held = static_cast<double>((budget * limits.block_tokens.count()).count()) / mean;
+  double held = static_cast<double>((budget.blocks * limits.block_tokens.count()).count()) / mean;
+  if (world.groups != nullptr) {
+    const TokenBlocks blocks = blocks_for(Tokens{static_cast<std::int64_t>(mean)}, limits.block_tokens);
+    held = static_cast<double>(budget.room.count()) /
+           std::max(1.0, static_cast<double>(world.geometry(limits.block_tokens).kv_of(blocks).count()));
+  }
   const int batch = static_cast<int>(std::clamp(held, 1.0, static_cast<double>(limits.batch)));
   const Seconds token = full_batch_step(world, sum, batch) / static_cast<double>(batch);
   std::vector<Seconds> arrivals, service;

@@ -9,6 +9,7 @@
 #include "sluice/workload/request.hpp"
 #include "sluice/workload/resampled.hpp"
 
+#include "compare/memory.hpp"
 #include "compare/options.hpp"
 #include "compare/source.hpp"
 #include "compare/world.hpp"
@@ -27,7 +28,7 @@ void resample(const WorkloadOptions& workload, const sluice::Resampling& how, Op
 
 /// Returns the mean number of requests of the busy period that a request of the trace is in, if the machine serves one
 /// after the other, each in its share of a full batch's time.
-double busy_period(const World& world, std::span<const sluice::RequestSpec> requests, sluice::TokenBlocks budget,
+double busy_period(const World& world, std::span<const sluice::RequestSpec> requests, const Budget& budget,
                    const sluice::Limits& limits);
 
 /// Checks what a seed serves of a trace against the trace, sets the length of its blocks, and says it in the report.

@@ -44,12 +44,12 @@ typename E::Config config_of(const Setup& setup, sluice::Slo slo, typename E::ba
   if constexpr (sluice::numbers_name<typename E::admission_type>() == "LargestVirtualLagFirst") {
     config.admission.first_token = slo.ttft;
     config.admission.next_token = slo.tbt;
-    // Of as many blocks as rotate at most: with KV in groups, the more there are the less room each takes.
-    const std::int64_t room =
-        setup.geometry.kv_of(config.admission.rotation).count() / config.admission.rotation.count();
-    if (const sluice::Bytes block = setup.geometry.layer_block_bytes * room; block.count() > 0)
-      config.admission.rotation = config.admission.rotation_within(
-          slo.tbt, setup.cost.link().rate, block, sluice::TokenBlocks{setup.device_blocks.count() / room});
+    // With KV in groups a block takes the less room the more its request has: the first one's, the most, keeps what
+    // rotates within the link.
+    const sluice::LayerBlocks room = setup.geometry.kv_of(sluice::TokenBlocks{1});
+    if (const sluice::Bytes block = setup.geometry.layer_block_bytes * room.count(); block.count() > 0)
+      config.admission.rotation = config.admission.rotation_within(slo.tbt, setup.cost.link().rate, block,
+                                                                   sluice::TokenBlocks{setup.device_blocks / room});
   }
   if constexpr (sluice::numbers_name<typename E::weights_type>() == "StreamedShare") {
     sluice::Device peak = setup.device;

@@ -38,6 +38,7 @@ template <class C>
   if constexpr (Rebuilds<Placed> || KeepsStates<Placed>) return "its Placement policy rebuilds layers";
   if constexpr (CountsEqualBlocks<Placed>) return "its Placement policy counts blocks of one size";
   if constexpr (CountsEqualBlocks<typename C::admission_type>) return "its Admission policy counts blocks of one size";
+  if constexpr (CountsEqualBlocks<typename C::relief_type>) return "its Relief policy counts blocks of one size";
   if constexpr (L::layerwise)
     if (L::room(TokenBlocks{1}, 1, layers) != LayerBlocks{1}) return "its Layout groups layers";
   return placement.least(layers).all_resident() ? nullptr : "its Placement policy streams layers from the host";

@@ -120,6 +120,8 @@ TEST_CASE("windows are those of Hugging Face's classes, and none where no contex
   const json sliding{{"use_sliding_window", true}, {"sliding_window", 64}};
   CHECK(windows("qwen2", with(sliding, {{"use_sliding_window", false}})).empty());
   CHECK(windows("qwen2", sliding).empty()); // max_window_layers is 28
+  CHECK(windows("qwen2", {{"use_sliding_window", true}, {"max_window_layers", 0}, {"max_position_embeddings", 8192}}) ==
+        std::vector<int>{4096, 4096}); // the class's window where the field is missing
   CHECK(windows("qwen2", with(sliding, {{"max_window_layers", 1}})) == std::vector<int>{0, 64});
   CHECK(windows("qwen3", with(sliding, {{"max_window_layers", 0}})) == std::vector<int>{64, 64});
   CHECK(windows("qwen3", with(sliding, {{"layer_types", {"sliding_attention", "full_attention"}}})) ==

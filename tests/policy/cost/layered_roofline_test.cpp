@@ -94,7 +94,8 @@ TEST_CASE("latents are absorbed when decoding and expanded for prompts") {
   prompt.chunks = {&chunk, 1};
   const double expanded = 2.0 * 512 * 128 * (128 + 128) * 100; // kv_b_proj of the cached tokens
   CHECK(amount(layer, rule, prompt).flops == 2.0 * 128 * (192 + 128) * (10 * 100 + 55) + expanded);
-  CHECK(amount(layer, rule, prompt).bytes == 1152.0 * (100 + 2 * 10));
+  const double written = 2.0 * 128 * (192 + 128) * 100; // K and V of the cached tokens, bytes; and they are read
+  CHECK(amount(layer, rule, prompt).bytes == 1152.0 * (100 + 2 * 10) + 2 * written);
   // Sparse attention: as latents in prompts too, and of the top k alone. All latents of the chunk's context are read.
   layer.expands = false;
   const KvRule sparse{.kind = KvKind::latent, .entry = 1152, .picked = 64};
@@ -128,13 +129,16 @@ TEST_CASE("a state is read and written by every step of every sequence") {
       .attention = AttentionKind::gated_delta, .heads = 32, .kv_heads = 32, .head_dim = 128, .value_dim = 128};
   const KvRule state{.kind = KvKind::state, .entry = 32 * 128 * 128 * 4};
   const AttentionAmount short_ones = decoded(layer, state, {10, 20, 30});
-  CHECK(short_ones.flops == 3 * 6.0 * 32 * 128 * 128);
+  CHECK(short_ones.flops == 3 * 8.0 * 32 * 128 * 128); // decay, outer product, products with the key and the query
   CHECK(short_ones.bytes == 3 * 2.0 * 32 * 128 * 128 * 4);
   CHECK(decoded(layer, state, {1000, 2000, 3000}).bytes == short_ones.bytes);
   Work prompt;
   const ChunkWork chunk{.fresh = Tokens{100}, .cached = Tokens{100}};
   prompt.chunks = {&chunk, 1};
-  CHECK(amount(layer, state, prompt).flops == 100 * 6.0 * 32 * 128 * 128);
+  CHECK(amount(layer, state, prompt).flops == 100 * 8.0 * 32 * 128 * 128);
+  LayerDescription mamba = layer;
+  mamba.attention = AttentionKind::mamba;
+  CHECK(amount(mamba, state, prompt).flops == 100 * 6.0 * 32 * 128 * 128);
   CHECK(amount(layer, state, prompt).bytes == 2.0 * 32 * 128 * 128 * 4);
 }
 

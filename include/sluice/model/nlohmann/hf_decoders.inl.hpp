@@ -168,8 +168,9 @@ inline WindowUse window_use(std::string_view type) {
 inline std::vector<int> decoder_windows(HfFields& fields, int layers, std::string_view type) {
   const WindowUse use = window_use(type);
   const bool on = fields.flag("use_sliding_window", type.rfind("qwen", 0) != 0 && type != "mimo");
-  // MistralConfig's default; null is written where there is none.
-  const int otherwise = type == "mistral" && !fields.json().contains("sliding_window") ? 4096 : 0;
+  // MistralConfig's default, and Qwen2Config's and Qwen3Config's; null is written where there is none.
+  const bool usual = type == "mistral" || (use == WindowUse::upper && fields.flag("use_sliding_window", false));
+  const int otherwise = usual && !fields.json().contains("sliding_window") ? 4096 : 0;
   const int said = fields.size_or("sliding_window", otherwise);
   const int window = on ? said : 0;
   const int longest = fields.size_or("max_position_embeddings", 0, HfFields::most);
@@ -510,10 +511,7 @@ SLUICE_READERS_INLINE void hf_mimo_v2(HfFields& fields, HfModules& modules, Mode
   const bool local_sinks = fields.flag("add_swa_attention_sink_bias", false);
   const bool full_sinks = fields.flag("add_full_attention_sink_bias", false);
   const std::vector<bool> sparse = hf_sparse_layers(fields, layers);
-  HfExperts experts;
-  experts.count = fields.size("n_routed_experts");
-  experts.per_token = fields.size("num_experts_per_tok");
-  experts.width = fields.size("moe_intermediate_size");
+  HfExperts experts = usual_experts(fields, "n_routed_experts");
   experts.correction_bytes = fields.text("topk_method", "") == "noaux_tc" ? 4 : 0;
   experts.router_bytes = 4;
   const int shared = fields.joined(fields.size_or("n_shared_experts", 0), experts.width);
@@ -561,10 +559,11 @@ SLUICE_READERS_INLINE void hf_minimax_m3(HfFields& fields, HfModules& modules, M
   HfFields indexer(index == nullptr ? none : *index, fields.where() + ": sparse_attention_config");
   const bool indexed = index != nullptr && indexer.flag("use_sparse_attention", false);
   std::vector<bool> has_indexer(static_cast<std::size_t>(layers), false);
-  int index_heads = 0, index_dim = 0;
+  int index_heads = 0, index_dim = 0, picked = 0;
   if (indexed) {
     index_heads = indexer.size("sparse_num_index_heads");
     index_dim = indexer.size("sparse_index_dim");
+    picked = indexer.size("sparse_topk_blocks") * indexer.size("sparse_block_size");
     const char* list = indexer.has("sparse_attention_freq") ? "sparse_attention_freq" : "sparse_disable_index_value";
     const std::vector<int> flags = indexer.numbers(list);
     if (flags.size() != has_indexer.size())
@@ -577,8 +576,9 @@ SLUICE_READERS_INLINE void hf_minimax_m3(HfFields& fields, HfModules& modules, M
     modules.begin_layer();
     detail::add_heads(modules, heads);
     detail::add_qk_norm(modules, heads, detail::QkNorm::head);
-    detail::keep_heads(modules, heads, 0);
-    if (has_indexer[static_cast<std::size_t>(l)]) {
+    const bool scored = has_indexer[static_cast<std::size_t>(l)];
+    modules.keeps_heads(heads.kv_heads, heads.head_dim, heads.value_dim, 0, KvKind::sliding, scored ? picked : 0);
+    if (scored) {
       modules.linear("self_attn.index_q_proj", ModuleClass::attention, std::int64_t{index_heads} * index_dim,
                      model.hidden);
       modules.linear("self_attn.index_k_proj", ModuleClass::attention, index_dim, model.hidden);

@@ -98,11 +98,8 @@ SLUICE_READERS_INLINE void hf_latent(HfFields& fields, HfModules& modules, Model
     if (kind != "deepseek_sparse_attention" && kind != "full_attention")
       fields.refuse("layer_types holds '" + excerpt(kind) + "'", "deepseek_sparse_attention");
   const std::vector<bool> sparse = hf_sparse_layers(fields, layers);
-  HfExperts experts;
-  experts.count = fields.size("n_routed_experts");
+  HfExperts experts = usual_experts(fields, "n_routed_experts");
   fields.known({"num_experts"});
-  experts.per_token = fields.size("num_experts_per_tok");
-  experts.width = fields.size("moe_intermediate_size");
   const std::string method = fields.text("topk_method", "");
   if (method.empty()) fields.refuse("topk_method is missing", "noaux_tc (a correction bias) or another method");
   experts.correction_bytes = method == "noaux_tc" ? 4 : 0;
@@ -150,13 +147,10 @@ SLUICE_READERS_INLINE void hf_deepseek_v4(HfFields& fields, HfModules& modules, 
   const std::vector<int> ratios = fields.numbers("compress_ratios");
   if (ratios.size() < static_cast<std::size_t>(layers))
     return fields.refuse("compress_ratios is missing or too short", "one a layer");
-  HfExperts experts;
+  HfExperts experts = usual_experts(fields, "n_routed_experts");
   experts.each = "ffn.experts";
   experts.router = "ffn.gate";
   experts.letters = true;
-  experts.count = fields.size("n_routed_experts");
-  experts.per_token = fields.size("num_experts_per_tok");
-  experts.width = fields.size("moe_intermediate_size");
   const int shared = fields.joined(fields.size_or("n_shared_experts", 0), experts.width);
   const bool correction = fields.text("topk_method", "") == "noaux_tc";
   const std::string expert_type = fields.text("expert_dtype", "");

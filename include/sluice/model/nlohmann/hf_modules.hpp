@@ -27,6 +27,10 @@ struct HfExperts {
   int router_bytes = 0;     ///< of the router's elements; 0: the config's data type
 };
 
+/// The usual fields of a config: `count` names the number of experts, of which num_experts_per_tok compute a token,
+/// each moe_intermediate_size wide.
+[[nodiscard]] HfExperts usual_experts(HfFields& fields, const char* count);
+
 /// Adds the matrices and KV rules of one layer after another. Names are those of the checkpoint without the prefix
 /// before "layers", because excludes of quantised checkpoints refer to them.
 class HfModules {
@@ -62,9 +66,10 @@ class HfModules {
   void keeps(const KvRule& rule);
   /// The last layer's indexer, with keys of `entry` bytes for each `stride` tokens.
   void indexes(int heads, int dim, std::int64_t entry, std::int64_t stride = 1);
-  /// K and V of `kv_heads` heads; `window` 0: of every token.
+  /// K and V of `kv_heads` heads; `window` 0: of every token. `picked`: tokens that a token attends to at most, by an
+  /// indexer; 0: all.
   void keeps_heads(int kv_heads, int head_dim, int value_dim, std::int64_t window = 0,
-                   KvKind windowed = KvKind::sliding);
+                   KvKind windowed = KvKind::sliding, std::int64_t picked = 0);
 
   /// Embedding, final norm and head.
   void ends(bool tied, const std::string& embedding = "embed_tokens", const std::string& head = "lm_head");

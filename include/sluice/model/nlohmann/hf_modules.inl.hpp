@@ -51,6 +51,14 @@ SLUICE_READERS_INLINE void HfModules::mlp(int width, bool gated, bool bias, cons
   projection(at + ".down_proj", of, hidden(), width, bias);
 }
 
+SLUICE_READERS_INLINE HfExperts usual_experts(HfFields& fields, const char* count) {
+  HfExperts experts;
+  experts.count = fields.size(count);
+  experts.per_token = fields.size("num_experts_per_tok");
+  experts.width = fields.size("moe_intermediate_size");
+  return experts;
+}
+
 SLUICE_READERS_INLINE void HfModules::experts(const HfExperts& experts) {
   const int width = experts.width, inner = experts.hidden == 0 ? hidden() : experts.hidden;
   if (experts.per_token > experts.count)
@@ -104,13 +112,14 @@ SLUICE_READERS_INLINE void HfModules::indexes(int heads, int dim, std::int64_t e
 }
 
 SLUICE_READERS_INLINE void HfModules::keeps_heads(int kv_heads, int head_dim, int value_dim, std::int64_t window,
-                                                  KvKind windowed) {
+                                                  KvKind windowed, std::int64_t picked) {
   KvRule rule;
   rule.entry = std::int64_t{kv_heads} * (head_dim + value_dim) * kv_bytes();
   if (window > 0) {
     rule.kind = windowed;
     rule.window = window;
   }
+  if (picked > 0) rule.picked = picked;
   keeps(rule);
 }
 

@@ -91,9 +91,7 @@ SLUICE_READERS_INLINE void hf_gated_delta(HfFields& fields, HfModules& modules, 
   int shared = 0;
   if (moe) {
     sparse = hf_sparse_layers(fields, layers);
-    experts.count = fields.size("num_experts");
-    experts.per_token = fields.size("num_experts_per_tok");
-    experts.width = fields.size("moe_intermediate_size");
+    experts = usual_experts(fields, "num_experts");
     shared = fields.size("shared_expert_intermediate_size");
   }
   const int width = !moe || fields.has("intermediate_size") ? fields.size("intermediate_size") : 0;
@@ -303,12 +301,10 @@ SLUICE_READERS_INLINE void hf_nemotron_h(HfFields& fields, HfModules& modules, M
   HfExperts experts;
   int shared = 0;
   if (any_experts) {
+    experts = usual_experts(fields, "n_routed_experts");
     experts.each = "mixer.experts";
     experts.router = "mixer.gate";
     experts.gated = false;
-    experts.count = fields.size("n_routed_experts");
-    experts.per_token = fields.size("num_experts_per_tok");
-    experts.width = fields.size("moe_intermediate_size");
     experts.hidden = fields.size_or("moe_latent_size", 0);
     experts.correction_bytes = 4;
     shared = fields.size("moe_shared_expert_intermediate_size");

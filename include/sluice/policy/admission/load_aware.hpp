@@ -31,7 +31,8 @@ namespace sluice {
 ///
 /// Read differently: docs/systems.md.
 struct LoadAware : Fcfs {
-  static constexpr bool steady = false; // the balance changes with each token
+  static constexpr bool steady = false;      // the balance changes with each token
+  static constexpr bool equal_blocks = true; // sizes are in blocks of all layers
   double full = 0.95;
   Seconds patience{1};
   static constexpr auto numbers =

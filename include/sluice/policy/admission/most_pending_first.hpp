@@ -43,7 +43,8 @@ namespace sluice {
 ///    again and again without a token. At most one prompt is in chunks at a time.
 struct MostPendingFirst {
   using role = roles::Admission;
-  static constexpr bool steady = false; // pending time passes
+  static constexpr bool steady = false;      // pending time passes
+  static constexpr bool equal_blocks = true; // sizes are in blocks of all layers
   static constexpr bool knows_lengths = false;
   static constexpr Batching batching = Batching::prefill_first;
 

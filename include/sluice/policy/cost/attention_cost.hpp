@@ -17,6 +17,7 @@ struct AttentionCost {
   double decode_pair = 0; ///< FLOPs of a decoded token for each entry that it attends to
   double prompt_pair = 0; ///< the same of a prompt's token
   double expand = 0;      ///< FLOPs that compute K and V of one cached token, before a prompt attends to it
+  double expanded = 0;    ///< bytes of these, written once and read once
   double token = 0;       ///< FLOPs of each fresh token, whatever its context: a recurrent state's
   double entry = 0;       ///< bytes of one entry; of a state, all of them
   double stride = 1;      ///< tokens of one entry
@@ -45,9 +46,11 @@ struct AttentionCost {
   return 2.0 * layer.index_heads * layer.index_dim;
 }
 /// A recurrent state of heads x K x V: decay, outer product, and the product with the query, each a multiply-add or
-/// less per element (Mamba-2, arXiv 2405.21060; the gated delta rule, arXiv 2412.06464, has one product more).
+/// less per element (Mamba-2, arXiv 2405.21060). The gated delta rule (arXiv 2412.06464) has a product with the key
+/// more.
 [[nodiscard]] constexpr double state_token_flops(const LayerDescription& layer) {
-  return 6.0 * layer.heads * layer.head_dim * layer.value_dim;
+  const double products = layer.attention == AttentionKind::gated_delta ? 4 : 3;
+  return 2.0 * products * layer.heads * layer.head_dim * layer.value_dim;
 }
 
 /// The cost of the entries that `rule` describes, in a layer like `layer`.
@@ -69,6 +72,8 @@ struct AttentionCost {
     cost.decode_pair = latent ? absorbed_pair_flops(layer) : heads_pair_flops(layer);
     cost.prompt_pair = latent && !layer.expands ? cost.decode_pair : heads_pair_flops(layer);
     cost.expand = latent && layer.expands ? expand_flops(layer) : 0;
+    // K and V are as wide as the latent's elements: an entry has `latent` of them.
+    if (cost.expand > 0) cost.expanded = cost.entry / layer.latent * layer.heads * (layer.head_dim + layer.value_dim);
   }
   return cost;
 }
@@ -101,13 +106,15 @@ struct AttentionAmount {
                              : decodes * std::min(read / decodes, static_cast<double>(cost.reach));
   }
   AttentionAmount sum{cost.decode_pair * read / cost.stride, read + decodes};
+  double expanded = 0;
   for (const ChunkWork& chunk : work.chunks) {
     const std::int64_t there = std::min(chunk.cached.count(), cost.window);
     sum.flops += cost.prompt_pair * pairs_within(chunk.cached.count(), chunk.fresh.count(), cost.reach) / cost.stride +
                  cost.expand * static_cast<double>(there);
     sum.bytes += static_cast<double>(there + 2 * chunk.fresh.count()); // read, and the fresh ones written
+    expanded += 2 * cost.expanded * static_cast<double>(there);
   }
-  sum.bytes *= cost.entry / cost.stride;
+  sum.bytes = sum.bytes * cost.entry / cost.stride + expanded;
   return sum;
 }
 

@@ -24,7 +24,7 @@ struct PreemptWhereShort {
     for (const Claim& claim : candidates)
       if (!claim.on_host)
         needed +=
-            view.row(claim.slot).blocks_after(claim.tokens, view.limits.block_tokens).count() * view.geometry.layers;
+            view.geometry.kv_of(view.row(claim.slot).blocks_after(claim.tokens, view.limits.block_tokens)).count();
     const bool device_is_short = needed > view.ledger->device().capacity().count();
     std::size_t newest = candidates.size();
     for (const bool anywhere : {false, true}) {

@@ -136,8 +136,11 @@ struct BasicSloInterval {
         (void)fits(fitting);
       }
     }
-    if (alone && demand > task.own + interval_level(geometry, good).plan.freed)
-      if (const int roomy = longest_that_frees(geometry, demand - task.own); roomy > 0) good = roomy;
+    if (alone && demand > task.own + interval_level(geometry, good).plan.freed) {
+      const LayerBlocks most = most_freed(geometry); // a Placement that moves layers may need less than all KV
+      const int roomy = longest_that_frees(geometry, std::min(demand - task.own, most));
+      if (roomy > 0) good = roomy;
+    }
     if (state.interval > good && demand <= task.own + interval_level(geometry, state.interval).plan.freed)
       good = std::min(longest, state.interval);
     state.interval = good;

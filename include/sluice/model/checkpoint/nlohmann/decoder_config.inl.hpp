@@ -159,8 +159,8 @@ inline void read_windows(HfDecoderFields& fields, const nlohmann::json& config, 
   std::int64_t window = decoder.max_positions;
   if (fields.has("sliding_window"))
     window = fields.whole("sliding_window", 1, std::int64_t{1} << 40);
-  else if (type == "mistral" && !config.contains("sliding_window"))
-    window = 4096; // the default of Hugging Face's class; null means no window
+  else if ((qwen || type == "mistral") && !config.contains("sliding_window"))
+    window = 4096; // the default of Hugging Face's classes; null means no window
   if (window >= decoder.max_positions) return;
   std::vector<int> windows(static_cast<std::size_t>(decoder.shape.layers), static_cast<int>(window));
   if (qwen && fields.has("layer_types")) {

@@ -57,13 +57,13 @@ class PagedAttention {
   void run(ThreadPool& pool, std::span<const SequenceRows> sequences, int rows, int window, const float* query,
            float* attended, std::int64_t stride) {
     const Rows from{query, attended, stride, window};
-    const int longest = cut(sequences, rows, pool.threads());
+    const auto [begin, longest] = cut(sequences, rows, window, pool.threads());
     const auto count = static_cast<int>(units_.size());
-    if (pool.threads() == 1 || count > most_split_units(pool.threads()) || longest <= segment_tokens) {
+    if (pool.threads() == 1 || count > most_split_units(pool.threads()) || longest - begin <= segment_tokens) {
       pool.run(count, [&](int part, int thread) { attend(units_[static_cast<std::size_t>(part)], from, thread); });
       return;
     }
-    for (int first = 0; first < longest; first += segments_at_once * segment_tokens) {
+    for (int first = begin; first < longest; first += segments_at_once * segment_tokens) {
       const int segments = std::min(segments_at_once, (longest - first + segment_tokens - 1) / segment_tokens);
       pool.run(count * segments, [&](int part, int thread) {
         const Unit& unit = units_[static_cast<std::size_t>(part / segments)];
@@ -134,18 +134,25 @@ class PagedAttention {
     return of[static_cast<std::size_t>(head)];
   }
 
-  /// Fills `units_`; returns the longest context.
-  int cut(std::span<const SequenceRows> sequences, int rows, int threads) {
+  /// The tokens that any row attends to; `begin` is a segment's first.
+  struct Seen {
+    int begin = 0;
+    int end = 0;
+  };
+  /// Fills `units_`.
+  Seen cut(std::span<const SequenceRows> sequences, int rows, int window, int threads) {
     units_.clear();
-    int longest = 0;
+    int longest = 0, first = std::numeric_limits<int>::max();
     int tiles = 0;
     for (const SequenceRows& sequence : sequences) {
       const int count = std::min(rows, sequence.first_row + sequence.rows) - sequence.first_row;
       if (count <= 0) continue;
       longest = std::max(longest, sequence.position + count);
+      first = std::min(first, window > 0 ? std::max(0, sequence.position + 1 - window) : 0);
       tiles += (count + tile_rows_ - 1) / tile_rows_;
     }
-    const bool by_heads = tiles * shares_ < threads && longest <= segment_tokens;
+    const int begin = first / segment_tokens * segment_tokens;
+    const bool by_heads = tiles * shares_ < threads && longest - begin <= segment_tokens;
     const int heads_of_one = by_heads ? (kv_heads_ + threads - 1) / threads : kv_heads_;
     for (const SequenceRows& sequence : sequences) {
       const int last = std::min(rows, sequence.first_row + sequence.rows);
@@ -158,7 +165,7 @@ class PagedAttention {
         }
       }
     }
-    return longest;
+    return {begin, longest};
   }
 
   void find_queries(const Unit& unit, const Rows& from, Work& work) const {
