@@ -32,13 +32,10 @@ Status take_kv_transfer(CommandLine& asked) {
     return flag_error("--systems", fmt::format("{} is {}, which is not among them", flag, read->system),
                       fmt::format("{} among them, or no --systems", read->system));
   auto& machine = asked.options.machine;
-  if (read->host_bytes == 0 && !machine.kv_memory)
-    return flag_error(flag, fmt::format("the host has {} times the device's memory for KV", read->host_ratio),
-                      "--kv-memory as well, or hicache_size");
+  const Expected<std::int64_t> host = host_bytes_of(*read, machine.kv_memory, flag);
+  if (!host) return host.error();
   if (!asked.given("--systems")) asked.options.systems = read->system;
-  machine.host_memory = read->host_bytes > 0
-                            ? read->host_bytes
-                            : static_cast<std::int64_t>(read->host_ratio * static_cast<double>(*machine.kv_memory));
+  machine.host_memory = *host;
   return {};
 }
 

@@ -31,12 +31,9 @@ Status take_kv_transfer(Options& options) {
     if (is_given) return flag_error(other, fmt::format("{} is given as well, which says it", flag), "one of the two");
   const Expected<OffloadSettings> read = read_offload_settings(options.kv_transfer, flag, OffloadBy::machine);
   if (!read) return read.error();
-  if (read->host_bytes == 0 && !options.kv_memory)
-    return flag_error(flag, fmt::format("the host has {} times the device's memory for KV", read->host_ratio),
-                      "--kv-memory as well, or hicache_size");
-  options.host_cache = read->host_bytes > 0
-                           ? read->host_bytes
-                           : static_cast<std::int64_t>(read->host_ratio * static_cast<double>(*options.kv_memory));
+  const Expected<std::int64_t> host = host_bytes_of(*read, options.kv_memory, flag);
+  if (!host) return host.error();
+  options.host_cache = *host;
   options.host_reuse = engines::HostReuse::all; // these servers compare no times
   options.host_write = read->answers ? engines::HostWrite::computed : engines::HostWrite::prompts;
   options.host_evict = read->evicts == "lfu"   ? Replacement::least_frequent

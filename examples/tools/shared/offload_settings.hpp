@@ -5,6 +5,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/core/text.hpp"
+#include "sluice/core/utf8.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -61,7 +63,8 @@ inline Status check_only(const nlohmann::json& settings, const std::string& wher
       continue;
     std::string expected;
     for (const nlohmann::json& value : one.values) expected += value.dump() + ", ";
-    return Error{ErrorCode::unsupported, where, std::string{one.name} + " is " + excerpt(field->dump()),
+    const std::string given = field->is_structured() ? field->type_name() : field->dump();
+    return Error{ErrorCode::unsupported, where, std::string{one.name} + " is " + excerpt(given),
                  expected + "or no such field: " + one.why};
   }
   return {};
@@ -148,9 +151,11 @@ inline Expected<OffloadSettings> read_lmcache(const nlohmann::json& settings, co
                  "--lower-tiers SIZE@RATE@LATENCY instead, and no such field"};
   const Expected<std::string> folder = fields.text("local_disk", "a folder, such as file:///var/cache/kv");
   if (!folder) return folder.error();
+  read.disk = folder->starts_with("file://") ? folder->substr(7) : *folder;
+  if (read.disk.empty())
+    return Error{ErrorCode::bad_input, where, "local_disk is empty", "a folder, such as file:///var/cache/kv"};
   const Expected<std::int64_t> bytes = read_size(fields, "max_local_disk_size", gib, "GiB, above 0");
   if (!bytes) return bytes.error();
-  read.disk = folder->starts_with("file://") ? folder->substr(7) : *folder;
   read.disk_bytes = *bytes;
   return read;
 }
@@ -221,6 +226,51 @@ inline std::string_view trimmed(std::string_view text) {
                                          : text.substr(first, text.find_last_not_of(" \t\r") + 1 - first);
 }
 
+/// A line without its comment, and without blanks at its end; empty if nothing else is there, or only YAML's `---`.
+inline std::string_view uncommented(std::string_view line) {
+  if (const std::size_t comment = line.find(" #"); comment != std::string_view::npos) line = line.substr(0, comment);
+  const std::string_view rest = trimmed(line);
+  if (rest.empty() || rest.starts_with('#') || rest == "---") return {};
+  return line.substr(0, static_cast<std::size_t>(rest.data() + rest.size() - line.data()));
+}
+
+/// Whether `text` is a command line or its flags: a line has `--` and a letter at its beginning, or in a later word
+/// that no `key: ` precedes.
+inline bool has_flags(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  while (std::getline(lines, line)) {
+    std::istringstream words(std::string{uncommented(line)});
+    std::string word;
+    while (words >> word && !word.ends_with(':'))
+      if (word.size() > 2 && word.starts_with("--") && word[2] >= 'a' && word[2] <= 'z') return true;
+  }
+  return false;
+}
+
+/// The error of bytes that are no UTF-8, which no JSON text may have; the parser of JSON finds them by itself.
+inline Status check_utf8(std::string_view text, const std::string& where) {
+  for (int line = 1; !text.empty();) {
+    const sluice::Utf8Step step = sluice::next_utf8(text);
+    if (step.kind != sluice::Utf8Kind::whole)
+      return Error{ErrorCode::bad_input, where + ":" + std::to_string(line), "there are bytes that are no UTF-8",
+                   "a text in UTF-8"};
+    if (text.front() == '\n') ++line;
+    text.remove_prefix(static_cast<std::size_t>(step.bytes));
+  }
+  return {};
+}
+
+/// Values that are lists or objects. They are refused before anything copies them: nlohmann copies and writes them by
+/// recursion, for which a file can be too deep.
+inline Status check_flat(const nlohmann::json& settings, const std::string& where, std::string_view except = {}) {
+  for (const auto& [key, value] : settings.items())
+    if (value.is_structured() && key != except)
+      return Error{ErrorCode::unsupported, where, "'" + excerpt(key) + "' is nested",
+                   "a number, a text, true or false"};
+  return {};
+}
+
 /// Lines `key: value`. LMCache's file has no others, save settings that no system here has, so this needs no library
 /// for YAML: a nested value is refused by its key.
 inline Expected<nlohmann::json> read_lines(const std::string& text, const std::string& where) {
@@ -228,9 +278,8 @@ inline Expected<nlohmann::json> read_lines(const std::string& text, const std::s
   std::istringstream lines(text);
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
-    std::string_view rest = line;
-    if (const std::size_t comment = rest.find(" #"); comment != std::string_view::npos) rest = rest.substr(0, comment);
-    if (trimmed(rest).empty() || trimmed(rest).starts_with('#') || trimmed(rest) == "---") continue;
+    const std::string_view rest = uncommented(line);
+    if (rest.empty()) continue;
     const std::string at = where + ":" + std::to_string(number);
     const std::size_t colon = rest.find(": ");
     const bool ends = colon == std::string_view::npos && trimmed(rest).ends_with(':');
@@ -250,7 +299,10 @@ inline Expected<nlohmann::json> read_lines(const std::string& text, const std::s
 /// Flags of a command line, from the first one on.
 inline nlohmann::json read_flags(const std::string& text) {
   nlohmann::json read = nlohmann::json::object();
-  std::istringstream words(text);
+  std::istringstream lines(text);
+  std::string line, uncommented_text;
+  while (std::getline(lines, line)) (uncommented_text += uncommented(line)) += '\n';
+  std::istringstream words(uncommented_text);
   std::string word, key;
   while (words >> word) {
     if (word == "\\") continue;
@@ -288,10 +340,14 @@ inline Expected<OffloadSettings> read_vllm(const nlohmann::json& config, const s
     return only.error();
   nlohmann::json settings = nlohmann::json::object();
   constexpr const char* extra = "kv_connector_extra_config";
-  if (fields.has(extra)) settings = config[extra];
   const std::string inside = where + ": " + extra;
-  if (!settings.is_object())
-    return Error{ErrorCode::bad_input, inside, std::string{"it is a JSON "} + settings.type_name(), "an object"};
+  if (fields.has(extra)) {
+    const nlohmann::json& given = config[extra];
+    if (!given.is_object())
+      return Error{ErrorCode::bad_input, inside, std::string{"it is a JSON "} + given.type_name(), "an object"};
+    if (Status flat = check_flat(given, inside); !flat) return flat.error();
+    settings = given;
+  }
   if (*connector == "OffloadingConnector") return read_offloading(settings, inside, by);
   if (*connector != "LMCacheConnectorV1")
     return Error{ErrorCode::unsupported, where,
@@ -307,33 +363,19 @@ inline Expected<OffloadSettings> read_vllm(const nlohmann::json& config, const s
   return read_lmcache(own, inside, by);
 }
 
-} // namespace offload_detail
-
-/// Reads the settings of vLLM's connectors (KVTransferConfig, as JSON), of LMCache (its configuration file) or of
-/// SGLang's HiCache (its flags, or its configuration file), from `text` or from a file of that name. Everything in them
-/// must have a counterpart here: a setting that has none is refused by its name. `flag`: opens the error's line.
-[[nodiscard]] inline sluice::Expected<OffloadSettings> read_offload_settings(const std::string& text,
-                                                                             const std::string& flag, OffloadBy by) {
-  using namespace offload_detail;
-  const auto begins = [](std::string_view all, std::string_view with) {
-    const std::size_t first = all.find_first_not_of(" \t\r\n");
-    return first != std::string_view::npos && all.substr(first).starts_with(with);
-  };
-  const bool itself = begins(text, "{") || begins(text, "--");
-  std::string content = text;
-  if (!itself) {
-    Expected<std::string> file = sluice::read_json_text(text, std::size_t{1} << 20);
-    if (!file) return file.error();
-    content = *std::move(file);
-  }
-  const std::string& where = itself ? flag : text;
+inline Expected<OffloadSettings> read_content(const std::string& content, const std::string& where, OffloadBy by) {
   nlohmann::json settings;
-  if (begins(content, "{")) {
+  const std::size_t first = content.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && content[first] == '{') {
     Expected<nlohmann::json> object = sluice::parse_json_object(content, where);
     if (!object) return object.error();
     settings = *std::move(object);
-    if (settings.contains("kv_connector")) return read_vllm(settings, flag, by);
-  } else if (begins(content, "--") || content.find(" --") != std::string::npos) {
+    const bool vllm = settings.contains("kv_connector");
+    if (Status flat = check_flat(settings, where, vllm ? "kv_connector_extra_config" : ""); !flat) return flat.error();
+    if (vllm) return read_vllm(settings, where, by);
+  } else if (Status text = check_utf8(content, where); !text) {
+    return text.error();
+  } else if (has_flags(content)) {
     settings = read_flags(content);
   } else {
     Expected<nlohmann::json> lines = read_lines(content, where);
@@ -351,4 +393,36 @@ inline Expected<OffloadSettings> read_vllm(const nlohmann::json& config, const s
                settings.empty() ? "it says nothing"
                                 : "'" + excerpt(settings.begin().key()) + "' is no setting of these",
                expected_settings};
+}
+
+} // namespace offload_detail
+
+/// Reads the settings of vLLM's connectors (KVTransferConfig, as JSON), of LMCache (its configuration file) or of
+/// SGLang's HiCache (its flags, or its configuration file), from `text` or from a file of that name. Everything in them
+/// must have a counterpart here: a setting that has none is refused by its name. `flag`: opens the error's line.
+[[nodiscard]] inline sluice::Expected<OffloadSettings> read_offload_settings(const std::string& text,
+                                                                             const std::string& flag, OffloadBy by) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool itself =
+      first != std::string::npos && (text[first] == '{' || std::string_view{text}.substr(first).starts_with("--"));
+  if (itself) return offload_detail::read_content(text, flag, by);
+  const sluice::Expected<std::string> file = sluice::read_json_text(text, std::size_t{1} << 20);
+  if (!file) return file.error();
+  return offload_detail::read_content(*file, text, by);
+}
+
+/// The host's bytes, where the device has `kv_memory` for KV (which only a ratio needs).
+[[nodiscard]] inline sluice::Expected<std::int64_t>
+host_bytes_of(const OffloadSettings& settings, std::optional<std::int64_t> kv_memory, const std::string& flag) {
+  if (settings.host_bytes > 0) return settings.host_bytes;
+  std::ostringstream ratio;
+  ratio << "the host has " << settings.host_ratio << " times the device's memory for KV";
+  if (!kv_memory)
+    return sluice::Error{sluice::ErrorCode::bad_input, flag, ratio.str(), "--kv-memory as well, or hicache_size"};
+  const double bytes = settings.host_ratio * static_cast<double>(*kv_memory);
+  if (!(bytes >= 1 && bytes <= 0x1p62))
+    return sluice::Error{sluice::ErrorCode::bad_input, flag,
+                         ratio.str() + ", which is " + std::to_string(*kv_memory) + " bytes",
+                         "a host of at least 1 byte and at most 4 EiB"};
+  return static_cast<std::int64_t>(bytes);
 }
