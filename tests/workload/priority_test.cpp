@@ -122,6 +122,8 @@ TEST_CASE("priority: a class gives its requests one, unless they have their own;
   REQUIRE(shaped);
   CHECK((*shaped)[0].priority == -1);
   CHECK((*shaped)[1].priority == 3);
+  CHECK((*shaped)[2].priority == -1); // a 0 is none of its own, written or not
+  CHECK((*shaped)[3].priority == 3);
   const auto plain = read_all(CsvReader{lines_of(text, "trace"), {}});
   REQUIRE(plain);
   const auto classes = slo_classes_of(*plain);

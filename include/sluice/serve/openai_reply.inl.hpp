@@ -35,7 +35,8 @@ SLUICE_INLINE HttpResponse error_response(const ApiError& error) {
 }
 
 SLUICE_INLINE void add_retry_after(HttpHeaders& headers, double seconds) {
-  const auto milliseconds = static_cast<std::int64_t>(std::ceil(seconds * 1e3 - 1e-6));
+  // At least 1 ms: clients would take a 0 for "at once". The subtraction keeps 20.0000000001 s at 20 s.
+  const auto milliseconds = static_cast<std::int64_t>(std::max(1.0, std::ceil(seconds * 1e3 - 1e-6)));
   headers.add("Retry-After", std::to_string((milliseconds + 999) / 1000));
   headers.add("retry-after-ms", std::to_string(milliseconds));
 }

@@ -104,7 +104,8 @@ class Shaped {
     if (!request || !*request) return request;
     ++taken_;
     (*request)->arrival = (*request)->arrival / options_.rate_scale;
-    // A request's own SLO and priority (from a server's record, or a trace's columns) take precedence.
+    // A request's own SLO and priority (from a server's record, or a trace's columns) take precedence. A priority of 0
+    // counts as none: a server's record leaves it out, and readers give 0 for a field that is missing.
     const SloClass* drawn = draws_.none() ? nullptr : &draws_.next();
     const Slo& other = drawn == nullptr ? options_.slo : drawn->slo;
     if (drawn != nullptr && (*request)->priority == 0) (*request)->priority = drawn->priority;
