@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 using namespace sluice;
 
@@ -18,8 +19,23 @@ Generation asking(std::size_t prompt, std::int64_t most) {
   one.slo = {Seconds{2}, Seconds{0.1}};
   return one;
 }
-bool keep(WaitingRoom& room, const Generation& one, double due) {
-  return room.keep(WaitingRoom::digest_of(one), one, 4, Seconds{due});
+Generation of_key(std::uint64_t salt, std::size_t prompt) {
+  Generation one = asking(prompt, 10);
+  one.salt = salt;
+  return one;
+}
+/// The ticket of one that asks so at this time; null: it has none.
+const WaitingRoom::Ticket* found(const WaitingRoom& room, const Generation& one, double now) {
+  return room.find(WaitingRoom::digest_of(one), Seconds{now});
+}
+/// Keeps a place for one that is refused now, whose time the pace decided.
+bool keep(WaitingRoom& room, const Generation& one, double due, double now = 0) {
+  const WaitingRoom::Ticket* const ticket = found(room, one, now);
+  return room.keep(one, {.asks = WaitingRoom::digest_of(one),
+                         .number = ticket == nullptr ? WaitingRoom::after_all : ticket->number,
+                         .work = 4,
+                         .due = Seconds{due},
+                         .by_pace = true});
 }
 
 } // namespace
@@ -28,12 +44,34 @@ TEST_CASE("WaitingRoom knows a returning client by what it asks for, and tells o
   WaitingRoom room;
   const Generation first = asking(100, 10);
   CHECK(keep(room, first, 1));
-  REQUIRE(room.find(WaitingRoom::digest_of(asking(100, 10))) != nullptr);
-  Generation other = first;
-  other.salt = 7; // of another key
-  CHECK(room.find(WaitingRoom::digest_of(other)) == nullptr);
-  CHECK(room.find(WaitingRoom::digest_of(asking(101, 10))) == nullptr);
-  CHECK(room.find(WaitingRoom::digest_of(asking(100, 11))) == nullptr);
+  REQUIRE(found(room, asking(100, 10), 1) != nullptr);
+  CHECK(found(room, of_key(7, 100), 1) == nullptr);
+  CHECK(found(room, asking(101, 10), 1) == nullptr);
+  CHECK(found(room, asking(100, 11), 1) == nullptr);
+  Generation second = first;
+  second.sequence = 1; // another choice of the same request
+  CHECK(found(room, second, 1) == nullptr);
+}
+
+TEST_CASE("WaitingRoom has a ticket for each of those that ask for the same, up to a number") {
+  WaitingRoom room;
+  const Generation same = asking(100, 10);
+  CHECK(keep(room, same, 1));
+  CHECK(keep(room, same, 2)); // earlier than told: another client
+  CHECK(room.size() == 2);
+  REQUIRE(found(room, same, 2) != nullptr);
+  CHECK(found(room, same, 2)->due == Seconds{1}); // the oldest
+  CHECK(found(room, same, 1 - 0.0005) != nullptr);
+  CHECK(found(room, same, 1 - 0.002) == nullptr);
+  room.admitted(found(room, same, 1)->number, true);
+  CHECK(room.size() == 1);
+  CHECK(found(room, same, 1) == nullptr);
+  CHECK(found(room, same, 2) != nullptr);
+
+  for (int i = 0; i < 20; ++i) keep(room, same, 3 + i); // does not wait
+  CHECK(room.size() == room.most_alike);
+  CHECK(found(room, same, 2)->due == Seconds{2});
+  CHECK(found(room, same, 0)->due == Seconds{22}); // the newest
 }
 
 TEST_CASE("WaitingRoom keeps the place of a client that is refused again, and a bounded number of places") {
@@ -41,13 +79,31 @@ TEST_CASE("WaitingRoom keeps the place of a client that is refused again, and a 
   room.most = 3;
   for (std::size_t i = 0; i < 3; ++i) CHECK(keep(room, asking(100 + i, 10), 1));
   CHECK(!keep(room, asking(103, 10), 1));
-  const std::uint64_t number = room.find(WaitingRoom::digest_of(asking(100, 10)))->number;
-  CHECK(keep(room, asking(100, 10), 5));
+  const std::uint64_t number = found(room, asking(100, 10), 1)->number;
+  CHECK(keep(room, asking(100, 10), 5, 1));
   CHECK(room.size() == 3);
-  CHECK(room.find(WaitingRoom::digest_of(asking(100, 10)))->number == number);
+  CHECK(found(room, asking(100, 10), 5)->number == number);
+  CHECK(found(room, asking(100, 10), 5)->due == Seconds{5});
   room.admitted(number, true);
   CHECK(room.size() == 2);
   CHECK(keep(room, asking(103, 10), 1));
+}
+
+TEST_CASE("WaitingRoom, when full, takes places from the key that has most, and only for those that have fewer") {
+  WaitingRoom room;
+  room.most = 8;
+  for (std::size_t i = 0; i < 8; ++i) CHECK(keep(room, of_key(1, 100 + i), 1)); // alone, it may have all
+  CHECK(!keep(room, of_key(1, 200), 1));
+  for (std::size_t i = 0; i < 4; ++i) CHECK(keep(room, of_key(2, 100 + i), 1));
+  CHECK(room.size() == 8);
+  CHECK(!keep(room, of_key(2, 200), 1)); // both have half
+  CHECK(!keep(room, of_key(1, 200), 1));
+  for (std::size_t i = 0; i < 8; ++i) // the oldest have kept theirs
+    CHECK((found(room, of_key(1, 100 + i), 1) != nullptr) == (i < 4));
+  CHECK(keep(room, of_key(3, 100), 1));
+  CHECK(found(room, of_key(3, 100), 1) != nullptr);
+  CHECK(room.size() == 8);
+  CHECK(room.return_share() == 0.5); // who has lost its place has not failed to return
 }
 
 TEST_CASE("WaitingRoom expects the share of clients that has returned, and tells times behind those it expects") {
@@ -55,8 +111,8 @@ TEST_CASE("WaitingRoom expects the share of clients that has returned, and tells
   for (std::size_t round = 0; round < 40; ++round) { // all return
     const Generation one = asking(100 + round, 10);
     keep(room, one, 1);
-    const std::uint64_t number = room.find(WaitingRoom::digest_of(one))->number;
-    room.came(number);
+    const std::uint64_t number = found(room, one, 1)->number;
+    room.came(number, true);
     room.admitted(number, true);
   }
   CHECK(room.return_share() > 0.95);
@@ -66,30 +122,61 @@ TEST_CASE("WaitingRoom expects the share of clients that has returned, and tells
     keep(room, asking(200 + i, 10), at.count());
   }
   CHECK(room.expected(WaitingRoom::after_all, Seconds{0}).size() >= 19);
-  CHECK(room.expected(room.find(WaitingRoom::digest_of(asking(200, 10)))->number, Seconds{0})
-            .empty());   // nobody is before the first
-  room.at(Seconds{100}); // none of them has returned
+  CHECK(room.expected(found(room, asking(200, 10), 90)->number, Seconds{0}).empty()); // nobody is before the first
+  room.at(Seconds{100});                                                              // none of them has returned
   CHECK(room.size() == 0);
   CHECK(room.return_share() < 0.6);
 }
 
-TEST_CASE("WaitingRoom learns its pace from those that return in time") {
+TEST_CASE("WaitingRoom does not count those that come earlier than told as clients that return when told") {
   WaitingRoom room;
   const Generation one = asking(100, 10);
-  const auto round = [&](bool admitted) {
-    keep(room, one, 1);
-    const std::uint64_t number = room.find(WaitingRoom::digest_of(one))->number;
-    if (admitted) return room.admitted(number, true);
+  const double before = room.return_share();
+  for (int i = 0; i < 40; ++i) { // hammers
+    keep(room, one, 1000);
+    room.came(found(room, one, 1000)->number, false);
+  }
+  CHECK(room.return_share() == before);
+  const std::uint64_t number = found(room, one, 1000)->number;
+  room.came(number, true);
+  CHECK(room.return_share() > before);
+  const double once = room.return_share();
+  room.came(number, true); // for the same time
+  CHECK(room.return_share() == once);
+}
+
+TEST_CASE("WaitingRoom passes on the margin of the SLO that its client asked for") {
+  WaitingRoom room;
+  const SloLead margin{Seconds{0.3}, Seconds{0.02}};
+  CHECK(room.keep(asking(100, 10), {.asks = 1, .work = 4, .due = Seconds{1}, .margin = margin}));
+  const std::vector<Promised> all = room.expected(WaitingRoom::after_all, Seconds{0});
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].margin == margin);
+}
+
+TEST_CASE("WaitingRoom learns its pace from those that return in time, and only from times that the pace decided") {
+  WaitingRoom room;
+  const Generation one = asking(100, 10);
+  const auto round = [&](bool admitted, bool on_time, bool by_pace) {
+    room.keep(one, {.asks = 1, .work = 4, .due = Seconds{1}, .by_pace = by_pace});
+    const std::uint64_t number = room.find(1, Seconds{1})->number;
+    if (admitted) return room.admitted(number, on_time);
     room.was_told_wrong(number);
     room.forget(number);
   };
-  for (int i = 0; i < 20; ++i) round(false);
+  round(false, true, false);
+  round(true, true, false);
+  round(true, false, true);
+  CHECK(room.pace() == 1);
+  round(true, true, true);
+  CHECK(room.pace() > 1);
+  for (int i = 0; i < 20; ++i) round(false, true, true);
   CHECK(room.pace() < 0.7);
   const double slow = room.pace();
-  for (int i = 0; i < 200; ++i) round(true);
+  for (int i = 0; i < 200; ++i) round(true, true, true);
   CHECK(room.pace() > slow);
-  keep(room, one, 1); // told at this pace; admissions of those that were told at a slower one do not raise it
-  const double pace = room.pace();
-  room.admitted(room.find(WaitingRoom::digest_of(one))->number, false);
-  CHECK(room.pace() == pace);
+  for (int i = 0; i < 1000; ++i) round(false, true, true);
+  CHECK(room.pace() == WaitingRoom::least_pace);
+  for (int i = 0; i < 10000; ++i) round(true, true, true);
+  CHECK(room.pace() == WaitingRoom::most_pace);
 }

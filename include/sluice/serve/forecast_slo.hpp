@@ -84,6 +84,7 @@ struct ForecastSlo {
   double hard_share = 0.05;       ///< of the time of steps, for forecasts with `hard`
   double soft_share = 0.005;      ///< the same for `soft`
   double least_wait_s = 0.05;     ///< before a refused client may return
+  double most_wait_s = 600;       ///< the longest time that a refused client is told: queues last more than a minute
   int probes = 6;                 ///< number of times tried to find when the newcomer should retry
   std::function<double()> clock = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -282,6 +283,8 @@ class Forecasting {
     const std::optional<std::size_t> place = with.place_of(one.id);
     const LookAhead<E>& end = without(Until::slos_are_decided, place ? with.now() : Seconds{0});
     if (cut_) return false;
+    // Those who are promised are not among the requests that `cut_` counts.
+    if (place && end.now() < with.now() && end.alive() > 0) return false;
     if (!place) return !end.reading().misses(one);
     const std::optional<RequestId> id = end.promised_at(*place); // it has another id there
     return id && !end.reading().misses({*id, one.limit});
@@ -370,10 +373,10 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   Place place{.asks = WaitingRoom::digest_of(newcomer),
               .work =
                   WaitingRoom::work_of(newcomer, outlook.engine().view().limits, outlook.correction().length_share)};
-  if (const WaitingRoom::Ticket* const ticket = room.find(place.asks)) {
+  if (const WaitingRoom::Ticket* const ticket = room.find(place.asks, now)) {
     place.before = ticket->number;
     place.on_time = ticket->due <= now + room.early;
-    room.came(place.before);
+    room.came(place.before, place.on_time);
   }
   GateAnswer answer = look(newcomer, outlook, place);
   if (answer.admit)
@@ -390,10 +393,15 @@ void ForecastSlo::keep_place(GateAnswer& answer, const Generation& newcomer, con
                              const Place& place) {
   const Seconds now = outlook.engine().now();
   if (place.on_time && !answer.unlooked) room.was_told_wrong(place.before);
-  answer.retry_after_s =
-      std::max({answer.retry_after_s, least_wait_s,
-                (room.place_at(place.work, place.before, now, outlook.pace().mean_s()) - now).count()});
-  const bool kept = room.keep(place.asks, newcomer, place.work, now + Seconds{answer.retry_after_s});
+  const double other_s = std::max(answer.retry_after_s, least_wait_s);
+  const double room_s = (room.place_at(place.work, place.before, now, outlook.pace().mean_s()) - now).count();
+  answer.retry_after_s = std::min(std::max(other_s, room_s), most_wait_s);
+  const bool kept = room.keep(newcomer, {.asks = place.asks,
+                                         .number = place.before,
+                                         .work = place.work,
+                                         .due = now + Seconds{answer.retry_after_s},
+                                         .by_pace = room_s > other_s && room_s <= most_wait_s,
+                                         .margin = outlook.margin()});
   answer.forecast += "; retry in " + detail::seconds_text(Seconds{answer.retry_after_s}) + " s";
   answer.forecast += kept ? ", when a place is kept" : "; the waiting room is full";
   answer.error.message = answer.forecast;

@@ -78,9 +78,11 @@ consteval bool explain_gates() {
 
 /// Refuses newcomers while `most` requests wait, so that clients learn at once that the queue is too long.
 struct QueueLimit {
-  std::int64_t most = 256; ///< waiting and preempted requests
-  Seconds half_full{0};    ///< measured: when the queue was half full last
-  std::int64_t left = 0;   ///< measured: requests that had left the engine then
+  std::int64_t most = 256;       ///< waiting and preempted requests
+  Seconds half_full{0};          ///< measured: when the queue was half full last
+  std::int64_t left = 0;         ///< measured: requests that had left the engine then
+  std::int64_t refused = 0;      ///< measured: newcomers refused since a request left the engine
+  std::int64_t left_refused = 0; ///< measured: requests that had left the engine at the last refusal
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& /*newcomer*/, const Outlook<E>& outlook) {
@@ -95,9 +97,12 @@ struct QueueLimit {
     answer.error.code = "queue_full";
     answer.error.message =
         "the queue is full: " + std::to_string(waiting) + " requests wait; expected below " + std::to_string(most);
-    // A place is free when a request leaves: at the pace since the queue was half full.
+    if (left_refused != outlook.have_left()) refused = 0, left_refused = outlook.have_left();
+    ++refused;
+    // A place is free when a request leaves: at the pace since the queue was half full, one for each who was refused.
     const auto gone = static_cast<double>(outlook.have_left() - left);
-    answer.retry_after_s = gone > 0 ? std::clamp((view.now - half_full).count() / gone, 0.05, 60.0) : 1;
+    answer.retry_after_s =
+        gone > 0 ? std::clamp(static_cast<double>(refused) * (view.now - half_full).count() / gone, 0.05, 60.0) : 1;
     return answer;
   }
 };

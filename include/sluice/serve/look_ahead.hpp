@@ -190,7 +190,7 @@ class LookAhead {
     while (entered_.size() < promised_.size() && promised_[entered_.size()].spec.arrival <= engine_.now()) {
       const Promised& one = promised_[entered_.size()];
       RequestSpec spec = one.spec;
-      const SloReading::Limits limits{ahead_of(spec.slo, one.lead + outlook_->margin()), ahead_of(spec.slo, one.lead)};
+      const SloReading::Limits limits{ahead_of(spec.slo, one.lead + one.margin), ahead_of(spec.slo, one.lead)};
       const SloAttainment attainment{.slo = spec.slo, .arrival = spec.arrival};
       spec.slo = limits.keep;
       const Expected<RequestId> id = engine_.submit(spec);

@@ -21,33 +21,45 @@ namespace sluice {
 struct Promised {
   RequestSpec spec; ///< its SLO is the client's
   SloLead lead;     ///< how much earlier the engine must be
+  SloLead margin;   ///< that a forecast keeps from its SLO
   double work = 0;  ///< steps of full batches
 };
 
 /// Remembers refused newcomers until they return, so that they are admitted in the order in which they came first, and
 /// not in the order in which they happen to ask again. A returning client is known by what it asks for: the same key,
-/// prompt, `max_tokens` and SLO. It needs no header, so any client that retries is served in its turn. Rejected: a
-/// header with the ticket's number, which no client of the OpenAI API would send back.
+/// prompt, `max_tokens`, SLO and number among the choices of its request. It needs no header, so any client that
+/// retries when it is told is served in its turn. Rejected: a header with the ticket's number, which no client of the
+/// OpenAI API would send back. Clients that ask for the same have a ticket each, because one that comes before any of
+/// their times is taken for another client. One client that does not wait gets `most_alike` tickets at most.
 ///
-/// The time that a newcomer is told is when the work ahead of it will have been done: the tickets before it, in the
-/// share in which clients were seen to return, and its own. Work is counted in steps of full batches, so a step's
-/// measured time makes it seconds; the engine's true pace is learned from whether those that return in time find a
-/// place. Rejected: the time that a simulation finds, for all but the first ticket. It would have to simulate the whole
-/// queue for each refusal, which costs more than the engine's share for forecasts.
+/// The time that a newcomer is told is one ticket's work after the last time named to those before it that are
+/// expected, in the share in which clients were seen to return. Its own work counts only if nobody is before its own
+/// ticket. Work is counted in steps of full batches, so a step's measured time makes it seconds; the engine's true pace
+/// is learned from whether those that return in time find a place. Rejected: the time that a simulation finds, for all
+/// but the first ticket. It would have to simulate the whole queue for each refusal, which costs more than the engine's
+/// share for forecasts.
+///
+/// If the room is full, a newcomer takes the place of the newest ticket of the key that has most, if that key has at
+/// least two more than its own. So no key keeps the others out, and a key that is alone may have all places. Rejected:
+/// a fixed share for each key, which would leave places empty if there is one key or none.
 class WaitingRoom {
  public:
-  std::size_t most = 256; ///< tickets; further newcomers are told a time, and no place is kept for them
-  Seconds patience{2};    ///< a ticket is kept that long after the time that its client was told
-  Seconds early{0.001};   ///< a client that comes so much earlier is in time, because clients round
+  std::size_t most = 256;     ///< tickets; further newcomers are told a time, and no place is kept for them
+  std::size_t most_alike = 4; ///< tickets of those that ask for the same
+  Seconds patience{2};        ///< a ticket is kept that long after the time that its client was told
+  Seconds early{0.001};       ///< a client that comes so much earlier is in time, because clients round
+
+  static constexpr std::uint64_t after_all = std::numeric_limits<std::uint64_t>::max();
 
   struct Ticket {
     std::uint64_t asks = 0;   ///< a digest of what the client asked for
     std::uint64_t number = 0; ///< in the order of first arrival
+    std::uint64_t salt = 0;   ///< of its client's key
     Seconds due{0};           ///< the time named to its client, on the engine's clock
-    double pace = 0;          ///< from which that was computed
+    double pace = 0;          ///< from which that was computed; 0: the pace did not decide it
     double work = 0;          ///< steps of full batches
     RequestSpec spec{};       ///< its arrival is `due`
-    SloLead lead{};
+    SloLead lead{}, margin{};
     bool came = false; ///< since it was told so
   };
   /// A digest of what the client asks for.
@@ -57,13 +69,14 @@ class WaitingRoom {
 
   /// Forgets the tickets of clients that did not return. Call before all others.
   void at(Seconds now);
-  /// Returns the ticket of a newcomer, the oldest that fits; null: it has none.
-  [[nodiscard]] const Ticket* find(std::uint64_t asks) const;
-  /// A newcomer has returned, in time or earlier than it was told.
-  void came(std::uint64_t number);
+  /// Returns the ticket of a newcomer: the oldest that fits and whose time has come. If there is none, the newcomer is
+  /// another client (null), unless so many ask for the same that it gets no ticket of its own: then the newest.
+  [[nodiscard]] const Ticket* find(std::uint64_t asks, Seconds now) const;
+  /// A newcomer has returned. `on_time`: not earlier than it was told.
+  void came(std::uint64_t number, bool on_time);
   /// It was admitted. `on_time`: not earlier than it was told.
   void admitted(std::uint64_t number, bool on_time);
-  /// It was refused by a forecast, although it returned in time.
+  /// It was refused by a forecast, although it returned in time. Call before `keep`.
   void was_told_wrong(std::uint64_t number);
   /// It will never be admitted.
   void forget(std::uint64_t number);
@@ -71,22 +84,32 @@ class WaitingRoom {
   /// Returns when a newcomer with so much work will find a place: behind those who are expected before number `before`.
   /// If there are none, a ticket's owner waits for its own work to become free. `step_s`: the mean step's time.
   [[nodiscard]] Seconds place_at(double work, std::uint64_t before, Seconds now, double step_s) const;
-  /// Keeps a place for a refused newcomer, whose client returns at `due`: its own, if it has a ticket. Returns whether
-  /// there is a place.
-  bool keep(std::uint64_t asks, const Generation& newcomer, double work, Seconds due);
+  /// What is known of a refused newcomer.
+  struct Refused {
+    std::uint64_t asks = 0;
+    std::uint64_t number = after_all; ///< its ticket's; `after_all`: it has none
+    double work = 0;                  ///< steps of full batches
+    Seconds due{0};                   ///< its client returns then
+    bool by_pace = false;             ///< `place_at` found that time
+    SloLead margin{};                 ///< that a forecast keeps from its SLO
+  };
+  /// Keeps a place for a refused newcomer: its own, if it has a ticket. Returns whether there is a place.
+  bool keep(const Generation& newcomer, const Refused& refused);
   /// Returns the requests that are expected to return, in the order of their times: of the tickets before number
   /// `before` whose time has not passed, the share that clients were seen to return in; none if hardly any does.
   [[nodiscard]] std::vector<Promised> expected(std::uint64_t before, Seconds now) const;
 
-  static constexpr std::uint64_t after_all = std::numeric_limits<std::uint64_t>::max();
   [[nodiscard]] std::size_t size() const { return tickets_.size(); }
-  /// Returns the share of those who were told a time that came back by then.
+  /// Returns the share of those who were told a time that came back at that time or soon after.
   [[nodiscard]] double return_share() const { return share_; }
+  static constexpr double least_pace = 0.1, most_pace = 10;
   /// Returns the work that the engine does in the time of a mean step.
   [[nodiscard]] double pace() const { return pace_; }
 
  private:
   [[nodiscard]] Ticket* by_number(std::uint64_t number);
+  /// Makes room for a ticket of this key, if the room is full. Returns whether there is room.
+  [[nodiscard]] bool make_room(std::uint64_t salt);
   void learn(bool came);
 
   std::deque<Ticket> tickets_; ///< by number

@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <unordered_map>
 
 namespace sluice {
 
 SLUICE_INLINE std::uint64_t WaitingRoom::digest_of(const Generation& newcomer) {
   Fnv digest;
   digest.add(static_cast<std::int64_t>(newcomer.salt));
+  digest.add(static_cast<std::int64_t>(newcomer.sequence)); // the choices of one request return each
   digest.add(newcomer.max_tokens);
   digest.add(std::bit_cast<std::int64_t>(newcomer.slo.ttft.count()));
   digest.add(std::bit_cast<std::int64_t>(newcomer.slo.tbt.count()));
@@ -35,15 +38,22 @@ SLUICE_INLINE void WaitingRoom::at(Seconds now) {
   });
 }
 
-SLUICE_INLINE const WaitingRoom::Ticket* WaitingRoom::find(std::uint64_t asks) const {
-  const auto found =
-      std::find_if(tickets_.begin(), tickets_.end(), [asks](const Ticket& one) { return one.asks == asks; });
-  return found == tickets_.end() ? nullptr : &*found;
+SLUICE_INLINE const WaitingRoom::Ticket* WaitingRoom::find(std::uint64_t asks, Seconds now) const {
+  const Ticket* newest = nullptr;
+  std::size_t alike = 0;
+  for (const Ticket& one : tickets_) {
+    if (one.asks != asks) continue;
+    if (one.due <= now + early) return &one;
+    newest = &one;
+    ++alike;
+  }
+  return alike < most_alike ? nullptr : newest;
 }
 
-SLUICE_INLINE void WaitingRoom::came(std::uint64_t number) {
+SLUICE_INLINE void WaitingRoom::came(std::uint64_t number, bool on_time) {
   Ticket* const ticket = by_number(number);
-  if (ticket == nullptr || ticket->came) return;
+  // Who comes earlier says nothing about who comes when told.
+  if (ticket == nullptr || ticket->came || !on_time) return;
   ticket->came = true;
   learn(true);
 }
@@ -51,12 +61,13 @@ SLUICE_INLINE void WaitingRoom::came(std::uint64_t number) {
 SLUICE_INLINE void WaitingRoom::admitted(std::uint64_t number, bool on_time) {
   // It says something about the pace from which its time was computed, which may have been long ago.
   if (const Ticket* const ticket = by_number(number); ticket != nullptr && on_time)
-    pace_ += 0.03 * (std::max(pace_, 1.05 * ticket->pace) - pace_);
+    pace_ = std::min(pace_ + 0.03 * (std::max(pace_, 1.05 * ticket->pace) - pace_), most_pace);
   forget(number);
 }
 
 SLUICE_INLINE void WaitingRoom::was_told_wrong(std::uint64_t number) {
-  if (const Ticket* const ticket = by_number(number)) pace_ += 0.3 * (std::min(pace_, 0.8 * ticket->pace) - pace_);
+  if (const Ticket* const ticket = by_number(number); ticket != nullptr && ticket->pace > 0)
+    pace_ = std::max(pace_ + 0.3 * (std::min(pace_, 0.8 * ticket->pace) - pace_), least_pace);
 }
 
 SLUICE_INLINE void WaitingRoom::forget(std::uint64_t number) {
@@ -70,17 +81,19 @@ SLUICE_INLINE Seconds WaitingRoom::place_at(double work, std::uint64_t before, S
   return std::max(now, ahead.back().spec.arrival) + Seconds{ahead.back().work * each_s};
 }
 
-SLUICE_INLINE bool WaitingRoom::keep(std::uint64_t asks, const Generation& newcomer, double work, Seconds due) {
-  const Ticket* const found = find(asks);
-  if (found == nullptr && tickets_.size() >= most) return false;
-  Ticket& ticket = found == nullptr ? tickets_.emplace_back() : *by_number(found->number);
+SLUICE_INLINE bool WaitingRoom::keep(const Generation& newcomer, const Refused& refused) {
+  Ticket* const found = by_number(refused.number);
+  if (found == nullptr && !make_room(newcomer.salt)) return false;
+  Ticket& ticket = found == nullptr ? tickets_.emplace_back() : *found;
   if (found == nullptr) ticket.number = ++last_;
-  ticket.asks = asks;
-  ticket.work = work;
-  ticket.due = due;
-  ticket.pace = pace_;
-  ticket.spec = spec_of(newcomer, due, newcomer.slo);
+  ticket.asks = refused.asks;
+  ticket.salt = newcomer.salt;
+  ticket.work = refused.work;
+  ticket.due = refused.due;
+  ticket.pace = refused.by_pace ? pace_ : 0;
+  ticket.spec = spec_of(newcomer, refused.due, newcomer.slo);
   ticket.lead = newcomer.lead;
+  ticket.margin = refused.margin;
   ticket.came = false;
   return true;
 }
@@ -95,7 +108,7 @@ SLUICE_INLINE std::vector<Promised> WaitingRoom::expected(std::uint64_t before, 
     part += share_;
     if (part < 1) continue;
     part -= 1;
-    all.push_back({one.spec, one.lead, one.work});
+    all.push_back({one.spec, one.lead, one.margin, one.work});
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Promised& a, const Promised& b) { return a.spec.arrival < b.spec.arrival; });
@@ -106,6 +119,19 @@ SLUICE_INLINE WaitingRoom::Ticket* WaitingRoom::by_number(std::uint64_t number) 
   const auto found =
       std::find_if(tickets_.begin(), tickets_.end(), [number](const Ticket& one) { return one.number == number; });
   return found == tickets_.end() ? nullptr : &*found;
+}
+
+SLUICE_INLINE bool WaitingRoom::make_room(std::uint64_t salt) {
+  if (tickets_.size() < most) return true;
+  std::unordered_map<std::uint64_t, std::size_t> of; // tickets of each key
+  for (const Ticket& one : tickets_) ++of[one.salt];
+  std::size_t largest = 0;
+  for (const auto& [key, count] : of) largest = std::max(largest, count);
+  if (largest < of[salt] + 2) return false;
+  const auto newest =
+      std::find_if(tickets_.rbegin(), tickets_.rend(), [&](const Ticket& one) { return of.at(one.salt) == largest; });
+  tickets_.erase(std::next(newest).base());
+  return true;
 }
 
 SLUICE_INLINE void WaitingRoom::learn(bool came) {
