@@ -159,7 +159,7 @@ void tell_tier(const HostTierCounts& tier) {
              "used\n",
              tier.found, tier.asked, tier.from_disk, tier.loaded, tier.blocks, tier.capacity);
   if (tier.refused > 0)
-    fmt::print(stderr, "host tier: {} token blocks found no room beside pinned ones\n", tier.refused);
+    fmt::print(stderr, "host tier: {} token blocks of ended requests found no room\n", tier.refused);
 }
 
 void tell_graphs(const GraphCounts& graphs) {

@@ -297,8 +297,9 @@ SLUICE_INLINE void EngineFigures::write_tier(PrometheusWriter& to, const HostTie
   both(counter, "sluice:tier_evicted_blocks_total", "Token blocks that a tier has evicted.", tier.evicted,
        tier.disk.evicted);
   to.counter("sluice:tier_refused_blocks_total",
-             "Token blocks of ended requests for which a tier had no room, because others are pinned: by sessions, by "
-             "prompts that wait, or until the disk has them.",
+             "Token blocks of ended requests for which a tier had no room: a request exceeds it, or others are pinned "
+             "(by sessions, by prompts that wait, or until they have been copied for the disk), worth more, or on "
+             "their way.",
              whole(tier.refused), {{"tier", "host"}});
   if (tier.disk.capacity > 0) {
     gauge("sluice:tier_waiting_blocks", "Token blocks that are on their way to a tier.", whole(tier.disk.waiting),

@@ -78,7 +78,7 @@ class EngineLoop final : private EventListener {
   void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !orders_by_priority(*engine_)) return refuse(id, unheeded_priority(), 0);
     const std::optional<std::uint64_t> search = tokens_->seek(generation, would_load(generation, arrival));
-    if (search && !tokens_->sought(*search, would_load(generation, arrival)))
+    if (search && !is_over(*search, generation, arrival))
       searching_.push_back({id, std::move(generation), arrival, *search});
     else
       submit(id, std::move(generation), arrival, search);
@@ -163,6 +163,15 @@ class EngineLoop final : private EventListener {
     return [this, &generation, &arrival](const FoundPrefix& found) {
       return engine_->would_load(spec_of(generation, arrival, ahead_of(slo_left(generation), generation.lead)), found);
     };
+  }
+  /// Whether a search that nobody else knows is over. What the engine throws when it is asked ends the search.
+  [[nodiscard]] bool is_over(std::uint64_t search, const Generation& generation, const Seconds& arrival) {
+    try {
+      return tokens_->sought(search, would_load(generation, arrival));
+    } catch (...) {
+      tokens_->leave_search(search);
+      throw;
+    }
   }
   /// Submits the generations whose search is over, in the order of their arrival.
   void submit_sought() {

@@ -10,6 +10,10 @@
 #include "sluice/policy/caching/within_slos.hpp"
 #include "sluice/policy/caching/write_through.hpp"
 #include "sluice/records/record_store.hpp"
+#include "sluice/world/cpu/copy_engine.hpp"
+#include "sluice/world/cpu/cpu_device.hpp"
+#include "sluice/world/cpu/cpu_machine.hpp"
+#include "sluice/world/cpu/cpu_memory.hpp"
 
 #include "identity/eigen/trials.hpp"
 #include "records/disk_model.hpp"
@@ -20,10 +24,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <future>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -123,17 +129,65 @@ struct AsAsked : Base {
   }
 };
 
+/// A CPU whose link begins no copy to the host while `held`, so that a test decides what has arrived.
+class HeldCpu : public CpuDevice {
+ public:
+  explicit HeldCpu(const std::atomic<bool>& held) : held_(&held), lane_(memory_) {}
+  ~HeldCpu() { stop(); }
+
+  [[nodiscard]] Status connect(MachineCore& core, ModelRunner& /*runner*/) {
+    if (Status status = memory_.reserve(core); !status) return status;
+    schedule_ = &core.schedule;
+    engine_ = std::make_unique<CopyEngine<HeldCpu>>(*this, core.setup.link);
+    return {};
+  }
+  void stop() { engine_.reset(); }
+  [[nodiscard]] Status adopt_weights(const MachineCore& core) { return memory_.adopt_weights(core); }
+  void put(const PlacedCopy& placed) {
+    const Copy copy = memory_.addressed(placed);
+    std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
+  }
+  [[nodiscard]] std::span<std::byte> host_block(std::int32_t block) const { return memory_.host_block(block); }
+  void wake() { engine_->wake(); }
+  void rest(std::unique_lock<std::mutex>& lock) { schedule_->progress.wait(lock); }
+  [[nodiscard]] CopyTotals moved() const { return engine_->totals(); }
+  [[nodiscard]] Lane& lane() { return lane_; }
+
+  // For the CopyEngine. No request waits for room on the device, so no end of a copy wakes a lane.
+  std::optional<Copy> next(Way way) {
+    const std::lock_guard lock{schedule_->mutex}; // a hold that precedes a step of the machine precedes what this sees
+    if (way == Way::to_host && *held_) return std::nullopt;
+    const std::optional<PlacedCopy> placed = schedule_->next(way);
+    return placed ? std::optional{memory_.addressed(*placed)} : std::nullopt;
+  }
+  void ended(Way way, const Copy& /*copy*/, CopyOutcome outcome) {
+    const std::lock_guard lock{schedule_->mutex};
+    const Time now = std::chrono::steady_clock::now();
+    (void)schedule_->ended(way, outcome, now, now);
+  }
+
+ private:
+  const std::atomic<bool>* held_;
+  CpuMemory memory_;
+  Lane lane_;
+  LinkSchedule* schedule_ = nullptr;
+  std::unique_ptr<CopyEngine<HeldCpu>> engine_;
+};
+
 /// A machine and its engine, for one request after the other.
-template <class Caching>
+template <class Caching, class Device = CpuDevice>
 class TurnsWith {
  public:
-  explicit TurnsWith(const RealTrial& trial, Caching caching = {}) {
+  /// `device`: what the device is made with.
+  template <class... Args>
+  explicit TurnsWith(const RealTrial& trial, Caching caching = {}, const Args&... device) {
     std::unique_ptr<Decoder> decoder = decoder_of(trial.weights, trial.limits.block_tokens, 1);
     RealTrial all = trial;
     all.limits.batch_tokens = Tokens{256};
     const std::int64_t blocks = all.all() + 16 * all.layers();
     const MachineSetup setup = all.setup(*decoder, blocks);
-    auto made = make_cpu_machine(all.weights, std::move(decoder), setup, {});
+    auto made = Machine<Device>::make(all.weights, std::make_unique<DecoderRunner>(std::move(decoder)), setup,
+                                      TokenListener{}, device...);
     REQUIRE(made);
     machine_ = *made;
     const ModelShape& shape = all.weights.config.shape;
@@ -152,7 +206,7 @@ class TurnsWith {
     engine_.emplace(*std::move(engine));
   }
 
-  [[nodiscard]] CpuMachine& machine() { return *machine_; }
+  [[nodiscard]] Machine<Device>& machine() { return *machine_; }
   [[nodiscard]] std::uint64_t seek(const std::vector<std::int32_t>& prompt) {
     TokenRequest request;
     request.tokens = prompt;
@@ -210,11 +264,12 @@ class TurnsWith {
 
  private:
   using E = With<Engine<>, Cpu, SmallCost, Caching>;
-  std::shared_ptr<CpuMachine> machine_;
+  std::shared_ptr<Machine<Device>> machine_;
   std::optional<E> engine_;
   RequestId id_{};
 };
 using Turns = TurnsWith<NoCaching>;
+using HeldTurns = TurnsWith<NoCaching, HeldCpu>;
 
 /// A prompt of so many full blocks and one more token, all of them `number`.
 std::vector<std::int32_t> chat_of(const RealTrial& trial, std::int32_t number, std::int64_t blocks) {
@@ -242,11 +297,14 @@ TEST_CASE("a turn that comes before its conversation's KV has reached the tier w
   RealTrial trial = random_real_trial(random);
   trial.tier_blocks = 1000;
   trial.link.to_host_bytes_per_s = 2e6; // some milliseconds for what a turn leaves
-  Turns turns(trial);
+  std::atomic<bool> held = true;
+  HeldTurns turns(trial, {}, held);
   std::vector<std::int32_t> prompt = chat_of(trial, 3, 6);
   for (int turn = 0; turn < 4; ++turn) {
     CAPTURE(turn);
     const std::uint64_t search = turns.seek(prompt);
+    CHECK(turns.machine().sought(search) == (turn == 0));
+    held = false;
     while (!turns.machine().sought(search)) std::this_thread::yield();
     const Tokens found = turns.machine().find(search);
     const std::int64_t whole = static_cast<std::int64_t>(prompt.size()) - 1;
@@ -254,11 +312,13 @@ TEST_CASE("a turn that comes before its conversation's KV has reached the tier w
     CHECK((found == Tokens{0}) == (turn == 0));
     if (turn > 0) CHECK(found.count() >= whole - 3 * trial.limits.block_tokens.count());
     std::vector<std::int32_t> answer;
+    held = true;
     turns.begin(prompt, found, 4, 1);
     turns.answer_at_once(4, answer);
     prompt.insert(prompt.end(), answer.begin(), answer.end());
     prompt.insert(prompt.end(), static_cast<std::size_t>(trial.limits.block_tokens.count()), 5);
   }
+  held = false;
 }
 
 TEST_CASE("a hundred turns that come at once find all of their conversation, whoever waits for it") {
@@ -267,17 +327,20 @@ TEST_CASE("a hundred turns that come at once find all of their conversation, who
   const std::int64_t each = trial.limits.block_tokens.count();
   trial.tier_blocks = 200 * trial.layers();
   trial.link.to_host_bytes_per_s = 2e7;
-  Turns turns(trial);
+  std::atomic<bool> held = false;
+  HeldTurns turns(trial, {}, held);
   std::int64_t hits = 0;
   for (std::int32_t chat = 0; chat < 100; ++chat) {
     std::vector<std::int32_t> prompt = chat_of(trial, 1 + chat % 60, 3), answer;
     prompt[0] = chat % 64;
+    held = true;
     turns.begin(prompt, Tokens{0}, 2, 0);
     turns.answer_at_once(2, answer);
     prompt.insert(prompt.end(), {answer[0], 9});
-    TokenRequest request;
-    request.tokens = prompt;
-    if (turns.machine().find(request).count() == 3 * each) ++hits; // the search waits, not its caller
+    const std::uint64_t search = turns.seek(prompt);
+    CHECK_FALSE(turns.machine().sought(search));
+    held = false;
+    if (turns.machine().find(search).count() == 3 * each) ++hits; // the search waits, not its caller
   }
   CHECK(hits == 100);
 }
@@ -303,7 +366,8 @@ TEST_CASE("behind KV that was on its way to the host, a turn finds what the disk
       CAPTURE(waits);
       trial.records = nullptr; // a folder belongs to one store at a time
       trial.records = open();
-      Turns turns(trial);
+      std::atomic<bool> held = true;
+      HeldTurns turns(trial, {}, held);
       std::vector<std::int32_t> answer;
       turns.begin(chat_of(trial, 7, 5), Tokens{0}, 1, 0); // computes the beginning
       turns.answer_at_once(1, answer);
@@ -317,11 +381,56 @@ TEST_CASE("behind KV that was on its way to the host, a turn finds what the disk
       TokenRequest request;
       request.tokens = whole;
       const std::uint64_t search = turns.machine().seek(request, would_load);
+      CHECK_FALSE(turns.machine().sought(search, would_load));
+      CHECK(asked == 0);
+      held = false;
       while (!waits && !turns.machine().sought(search, would_load)) std::this_thread::yield();
       CHECK(turns.machine().find(search, would_load).count() == std::max<std::int64_t>(5, wanted) * each);
       CHECK(asked == 1);
       turns.wait_for_disk();
     }
+  trial.records = nullptr;
+}
+
+TEST_CASE("a policy that throws behind KV that was on its way leaves nothing pinned") {
+  Random random(65);
+  RealTrial trial = random_real_trial(random);
+  trial.tier_blocks = 10 * trial.layers();
+  sluice_test::DiskModel disk;
+  const auto open = [&disk] { return records_on(std::make_unique<sluice_test::ModelFiles>(disk)); };
+  TokenRequest request;
+  request.tokens = chat_of(trial, 7, 10);
+  {
+    trial.records = open();
+    CHECK(Turns(trial).run(request.tokens) == 0);
+  }
+  const WouldLoad unlucky = [](const FoundPrefix&) -> Tokens { throw std::runtime_error("unlucky"); };
+  for (const bool waits : {false, true}) {
+    CAPTURE(waits);
+    trial.records = nullptr; // a folder belongs to one store at a time
+    trial.records = open();
+    std::atomic<bool> held = true;
+    HeldTurns turns(trial, {}, held);
+    std::vector<std::int32_t> answer;
+    turns.begin(chat_of(trial, 7, 5), Tokens{0}, 1, 0);
+    turns.answer_at_once(1, answer);
+    const std::uint64_t search = turns.machine().seek(request, unlucky);
+    CHECK_FALSE(turns.machine().sought(search, unlucky));
+    held = false;
+    if (waits) {
+      CHECK_THROWS_AS((void)turns.machine().find(search, unlucky), std::runtime_error);
+    } else {
+      while (turns.machine().keeps_moving()) std::this_thread::yield();
+      CHECK_THROWS_AS((void)turns.machine().sought(search, unlucky), std::runtime_error);
+      turns.machine().leave_search(search);
+    }
+    while (turns.machine().keeps_moving()) std::this_thread::yield();
+    CHECK(turns.machine().host_tier().blocks == 5);
+    CHECK(turns.run(chat_of(trial, waits ? 8 : 9, 10)) == 0); // needs the whole tier
+    CHECK(turns.machine().host_tier().refused == 0);
+    CHECK(turns.machine().host_tier().blocks == 10);
+    turns.wait_for_disk();
+  }
   trial.records = nullptr;
 }
 

@@ -32,8 +32,10 @@ struct HostTierCounts {
   std::int64_t from_disk = 0;        ///< part of `found`
   std::int64_t loaded = 0;           ///< part of `found` with which requests began; they computed the rest
   std::int64_t stored = 0, evicted = 0; ///< token blocks
-  std::int64_t refused = 0; ///< token blocks of ended requests for which there was no room beside pinned ones
-  std::int64_t pinned = 0;  ///< token blocks that sessions pin now
+  /// Token blocks of ended requests for which there was no room: a request exceeds the tier, or others are pinned,
+  /// worth more, or on their way.
+  std::int64_t refused = 0;
+  std::int64_t pinned = 0;              ///< token blocks that sessions pin now
   std::int64_t pins = 0, lost_pins = 0; ///< of sessions' requests so far; of these, for lack of room or of their share
   std::int64_t block_bytes = 0;         ///< of a token block
   KvMoved to_device, to_host;           ///< over the link: KV of running requests, too, but no weights

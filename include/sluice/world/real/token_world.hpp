@@ -24,14 +24,16 @@ class TokenWorld : public BackendWorld {
   /// Looks up a request that has arrived in the host tier and on the disk, which a thread reads. Returns a number for
   /// `find` or `leave_search`, one of which must follow. If the disk has more than the host, `would_load(found)` says
   /// how many of the oldest tokens the request wants on the host, and records behind these are not read. Empty: it
-  /// wants all.
+  /// wants all. If `would_load` throws, there is no search.
   [[nodiscard]] virtual std::uint64_t seek(const TokenRequest& request, const WouldLoad& would_load = {}) = 0;
   /// Whether the search is over: nothing is being read for it, and no KV that it waits for is on its way to the host
-  /// tier. Once such KV has arrived, the disk is looked at behind it, and `would_load` asked as by `seek`.
+  /// tier. Once such KV has arrived, the disk is looked at behind it, and `would_load` asked as by `seek`; if it
+  /// throws, the search must still be ended.
   [[nodiscard]] virtual bool sought(std::uint64_t search, const WouldLoad& would_load = {}) = 0;
   /// Ends a search, and waits for it if it is not over: how many of the oldest tokens of the request, which is about to
   /// be submitted, have KV in the host tier. This is the number for `BasicEngine::submit`. What was found is kept until
-  /// the next call, or if `enter` follows for this request, until it starts. `would_load`: as for `sought`.
+  /// the next call, or if `enter` follows for this request, until it starts. `would_load`: as for `sought`; if it
+  /// throws, the search has ended.
   [[nodiscard]] virtual Tokens find(std::uint64_t search, const WouldLoad& would_load = {}) = 0;
   [[nodiscard]] Tokens find(const TokenRequest& request, const WouldLoad& would_load = {}) {
     return find(seek(request, would_load), would_load);
