@@ -144,6 +144,36 @@ TEST_CASE("ForecastSlo admits refused clients that return when told, whatever th
   check_returns<Confluence>(11);
 }
 
+TEST_CASE("ForecastSlo names no time beyond its bound") {
+  Case of{small_server(), 1, 0, 1, clients(100, 40, usual_slo, 3)};
+  LettingIn gate = gate_of(ForecastMode::hard);
+  gate.gate.most_wait_s = 0.2; // many would have to wait longer
+  const Served served = serve_clients<VllmSwap>(of, gate);
+  int refused = 0;
+  for (const Became& one : served.of) {
+    if (one.admitted) continue;
+    ++refused;
+    CHECK(one.retry_after_s > 0);
+    CHECK(one.retry_after_s <= 0.2);
+  }
+  CHECK(refused > 20);
+}
+
+TEST_CASE("QueueLimit names a later time to each that it refuses, until a request leaves") {
+  std::vector<Sent> sent = clients(160, 40, Slo{}, 5);
+  for (std::size_t i = 120; i < 160; ++i) sent[i].at = sent[i - 1].at + Seconds{1e-6}; // between two steps
+  LettingIn gate = open_to_all();
+  gate.queue.most = 4;
+  const Served served = serve_clients<VllmSwap>({small_server(), 1, 0, 1, sent}, gate);
+  int later = 0;
+  for (std::size_t i = 150; i < 160; ++i) {
+    REQUIRE(served.of[i].error.code == "queue_full");
+    CHECK(served.of[i].retry_after_s <= 60);
+    if (i > 150) later += served.of[i].retry_after_s > served.of[i - 1].retry_after_s ? 1 : 0;
+  }
+  CHECK(later == 9);
+}
+
 TEST_CASE("ForecastSlo, soft, admits everybody; its forecasts are exact to the bit if nobody arrives later") {
   Case twice{small_server(), 1, 0, 1, clients(40, 11, usual_slo, 5)};
   const Served soft = serve_clients<VllmSwap>(twice, gate_of(ForecastMode::soft));
