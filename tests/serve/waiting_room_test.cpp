@@ -103,7 +103,7 @@ TEST_CASE("WaitingRoom, when full, takes places from the key that has most, and 
   CHECK(keep(room, of_key(3, 100), 1));
   CHECK(found(room, of_key(3, 100), 1) != nullptr);
   CHECK(room.size() == 8);
-  CHECK(room.return_share() == 0.5); // who has lost its place has not failed to return
+  CHECK(room.return_share() == 0.5); // a client that lost its place has not failed to return
 }
 
 TEST_CASE("WaitingRoom expects the share of clients that has returned, and tells times behind those it expects") {

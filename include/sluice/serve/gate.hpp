@@ -99,7 +99,7 @@ struct QueueLimit {
         "the queue is full: " + std::to_string(waiting) + " requests wait; expected below " + std::to_string(most);
     if (left_refused != outlook.have_left()) refused = 0, left_refused = outlook.have_left();
     ++refused;
-    // A place is free when a request leaves: at the pace since the queue was half full, one for each who was refused.
+    // A place is free when a request leaves: at the pace since the queue was half full, one for each refused client.
     const auto gone = static_cast<double>(outlook.have_left() - left);
     answer.retry_after_s =
         gone > 0 ? std::clamp(static_cast<double>(refused) * (view.now - half_full).count() / gone, 0.05, 60.0) : 1;

@@ -52,7 +52,7 @@ SLUICE_INLINE const WaitingRoom::Ticket* WaitingRoom::find(std::uint64_t asks, S
 
 SLUICE_INLINE void WaitingRoom::came(std::uint64_t number, bool on_time) {
   Ticket* const ticket = by_number(number);
-  // Who comes earlier says nothing about who comes when told.
+  // A client that comes earlier says nothing about those that come when told.
   if (ticket == nullptr || ticket->came || !on_time) return;
   ticket->came = true;
   learn(true);
