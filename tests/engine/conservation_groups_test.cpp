@@ -86,7 +86,7 @@ TEST_CASE("a composition that needs equal layers is refused by naming its part a
   says(refusal_of<OrbitFlow>(trial), "its Placement policy cuts layers");
   says(refusal_of<Confluence>(trial), "its Placement policy cuts layers");
   says(refusal_of<DeepSpeedInference>(trial), "its Placement policy streams layers from the host");
-  says(refusal_of<Neo>(trial), "its Placement policy streams layers from the host");
+  says(refusal_of<Neo>(trial), "its Admission policy counts blocks of one size");
   says(refusal_of<AptServe>(trial), "its Placement policy rebuilds layers");
   says(refusal_of<VllmRecomputeSized>(trial), "its Placement policy counts blocks of one size");
   says(refusal_of<HCache>(trial), "its Retention policy keeps hidden states of single layers");
