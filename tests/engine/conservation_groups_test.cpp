@@ -19,6 +19,7 @@
 #include "sluice/policy/replan/every_step.hpp"
 #include "sluice/policy/retention/keep_until_needed.hpp"
 
+#include "engine/restless.hpp"
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
 
@@ -28,19 +29,8 @@ namespace {
 using namespace sluice;
 using sluice::testing::Trial;
 
-/// Copies of KV from the first moment, and turns for all requests in a trial of a few seconds.
-struct Restless : LargestVirtualLagFirst {
-  Restless() {
-    first_token = Seconds{0.02};
-    rotation = TokenBlocks{12};
-  }
-};
-struct ShortQuanta : SkipJoinMlfq {
-  ShortQuanta() {
-    queue.quantum = Seconds{1e-3};
-    queue.starvation = Seconds{0.05};
-  }
-};
+using sluice::testing::Restless;
+using sluice::testing::ShortQuanta;
 using Impatient = With<FastServe, ShortQuanta>;
 using Copying = With<SuperInfer, Restless>;
 using CopyingPerLayer = Engine<Restless, EagerCopy>;

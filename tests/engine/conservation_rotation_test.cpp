@@ -13,19 +13,15 @@
 #include "sluice/policy/retention/hidden_states.hpp"
 #include "sluice/policy/retention/move_to_host.hpp"
 
+#include "engine/restless.hpp"
 #include "engine/trials.hpp"
 
 namespace {
 
 using namespace sluice;
 
-/// Lags count from the first moment, so in a trial of a few seconds all requests take turns.
-struct Restless : LargestVirtualLagFirst {
-  Restless() {
-    first_token = Seconds{0.02};
-    rotation = TokenBlocks{12};
-  }
-};
+using sluice::testing::Restless;
+using sluice::testing::ShortQuanta;
 
 using Rotating = Engine<Restless, AllResident, MoveToHost>;
 using RotatingDistances = Engine<Restless, DistancePlacement, MoveToHost>;
@@ -41,13 +37,6 @@ struct CopiesAndStates : HiddenStates {
 };
 using CopyingHidden = Engine<Restless, CopiesAndStates, EveryStep>;
 
-/// Quanta of an iteration, so that in a trial requests change levels all the time.
-struct ShortQuanta : SkipJoinMlfq {
-  ShortQuanta() {
-    queue.quantum = Seconds{1e-3};
-    queue.starvation = Seconds{0.05};
-  }
-};
 using Impatient = With<FastServe, ShortQuanta>;
 using Ranked = Engine<ShortestRankedFirst, AllResident, MoveToHost>;
 /// Rebuilding counts for nothing: as many as possible have hidden states.

@@ -38,7 +38,7 @@ class EnqueuedDecoder final : public ModelRunner {
   void restore(std::span<const HiddenRows> rows) override {
     enqueue([this, rows = std::vector(rows.begin(), rows.end())] { DecoderRunner::restore(*decoder_, rows); });
   }
-  void launch_layer(int /*layer*/, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
+  void launch_layer(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences, int rows,
                     int stored_rows, std::span<const HiddenRows> kept) override {
     struct Pass {
       LayerWeights weights;
@@ -56,9 +56,9 @@ class EnqueuedDecoder final : public ModelRunner {
     }
     for (std::size_t i = 0; i < pass->sequences.size(); ++i) pass->sequences[i].blocks = pass->blocks[i].data();
     pass->kept.assign(kept.begin(), kept.end());
-    enqueue([this, pass, rows, stored_rows] {
+    enqueue([this, pass, layer, rows, stored_rows] {
       DecoderRunner::keep(*decoder_, pass->kept);
-      decoder_->layer(pass->weights, pass->sequences, rows, stored_rows);
+      decoder_->layer(layer, pass->weights, pass->sequences, rows, stored_rows);
     });
   }
   void launch_samples(std::span<const SampleRow> rows) override {

@@ -17,6 +17,7 @@
 #include <span>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace host_lane_test {
@@ -27,8 +28,8 @@ using namespace sluice::testing;
 /// Attends nothing, and takes a while.
 struct SlowAttention {
   SlowAttention(const ModelShape& /*shape*/, Tokens /*block_tokens*/, int /*threads*/) {}
-  void run(ThreadPool& /*pool*/, std::span<const SequenceRows> /*sequences*/, int /*rows*/, const float* /*query*/,
-           float* /*attended*/, std::int64_t /*stride*/) {
+  void run(ThreadPool& /*pool*/, std::span<const SequenceRows> /*sequences*/, int /*rows*/, int /*window*/,
+           const float* /*query*/, float* /*attended*/, std::int64_t /*stride*/) {
     attends = begun = true;
     begun.notify_all();
     std::this_thread::sleep_for(std::chrono::milliseconds{20});
@@ -40,10 +41,10 @@ struct SlowAttention {
 /// Throws where the device attends, when asked to.
 struct FailingAttention : PagedAttention {
   using PagedAttention::PagedAttention;
-  void run(ThreadPool& pool, std::span<const SequenceRows> sequences, int rows, const float* query, float* attended,
-           std::int64_t stride) {
+  void run(ThreadPool& pool, std::span<const SequenceRows> sequences, int rows, int window, const float* query,
+           float* attended, std::int64_t stride) {
     if (std::this_thread::get_id() == failing) throw std::runtime_error("no memory");
-    PagedAttention::run(pool, sequences, rows, query, attended, stride);
+    PagedAttention::run(pool, sequences, rows, window, query, attended, stride);
   }
   static inline std::thread::id failing;
 };
@@ -56,7 +57,7 @@ TEST_CASE("a lane that is destroyed while it attends waits for its batch, and en
     SlowAttention::begun = false;
     std::optional<HostLane<SlowAttention>> lane;
     lane.emplace(config.shape, Tokens{block_tokens});
-    lane->begin({&row, 1}, query.data(), 64);
+    lane->begin({&row, 1}, 0, query.data(), 64);
     if (has_begun) SlowAttention::begun.wait(false);
     lane.reset();
     CHECK_FALSE(SlowAttention::attends.load());
@@ -107,11 +108,12 @@ TEST_CASE("the lane attends contexts of several segments with the device's bits"
   std::vector<float> query(contexts.size() * static_cast<std::size_t>(width));
   fill(query);
   std::vector<float> expected(query.size()), attended(query.size());
-  for (const int threads : {1, 3}) {
+  for (const auto& [threads, window] : {std::pair{1, 0}, {3, 0}, {3, 2500}}) {
     ThreadPool pool{threads};
-    PagedAttention{shape, Tokens{block_tokens}, threads}.run(pool, rows, 3, query.data(), expected.data(), width);
+    PagedAttention{shape, Tokens{block_tokens}, threads}.run(pool, rows, 3, window, query.data(), expected.data(),
+                                                             width);
     HostLane<PagedAttention> lane{shape, Tokens{block_tokens}};
-    lane.begin(rows, query.data(), width);
+    lane.begin(rows, window, query.data(), width);
     lane.end(attended.data(), width);
     for (std::size_t i = 0; i < query.size(); ++i)
       REQUIRE(std::bit_cast<std::uint32_t>(attended[i]) == std::bit_cast<std::uint32_t>(expected[i]));
