@@ -40,7 +40,7 @@ Drawn draw(const std::string& text, std::uint64_t seed) {
   if (!spec) FAIL(spec.error().line());
   return read(SessionGenerator{*spec, seed});
 }
-std::string error_of(const std::string& text) {
+std::string error_in_sessions(const std::string& text) {
   const auto spec = parse_sessions(text);
   return spec ? "" : spec.error().line();
 }
@@ -135,18 +135,18 @@ TEST_CASE("the presets have the medians that were measured") {
 }
 
 TEST_CASE("a wrong description of sessions is one line") {
-  CHECK(error_of("sessions:rate=1").find("sessions is missing") != std::string::npos);
-  CHECK(error_of("chat:foo=1").find("there is no key 'foo'") != std::string::npos);
-  CHECK(error_of("chat:rate=1,rate=2").find("rate appears twice") != std::string::npos);
-  CHECK(error_of("chat:sessions=0").find("sessions is 0") != std::string::npos);
-  CHECK(error_of("chat:tool=lognormal(1").find("tool is 'lognormal(1'") != std::string::npos);
-  CHECK(error_of("chat:tool=lognormal(").find("tool is") != std::string::npos);
-  CHECK(error_of("chat:user=-1").find("user has an impossible delay") != std::string::npos);
-  CHECK(error_of("chat:tools=2").find("tools is 2") != std::string::npos);
-  CHECK(error_of("chat:system=200000").find("system") != std::string::npos);
-  CHECK(error_of("chat:longest=3").find("longest is 3") != std::string::npos);
-  CHECK(error_of("chat").empty());
-  CHECK(error_of("agents:rate=0.5,cv=2").empty());
+  CHECK(error_in_sessions("sessions:rate=1").find("sessions is missing") != std::string::npos);
+  CHECK(error_in_sessions("chat:foo=1").find("there is no key 'foo'") != std::string::npos);
+  CHECK(error_in_sessions("chat:rate=1,rate=2").find("rate appears twice") != std::string::npos);
+  CHECK(error_in_sessions("chat:sessions=0").find("sessions is 0") != std::string::npos);
+  CHECK(error_in_sessions("chat:tool=lognormal(1").find("tool is 'lognormal(1'") != std::string::npos);
+  CHECK(error_in_sessions("chat:tool=lognormal(").find("tool is") != std::string::npos);
+  CHECK(error_in_sessions("chat:user=-1").find("user has an impossible delay") != std::string::npos);
+  CHECK(error_in_sessions("chat:tools=2").find("tools is 2") != std::string::npos);
+  CHECK(error_in_sessions("chat:system=200000").find("system") != std::string::npos);
+  CHECK(error_in_sessions("chat:longest=3").find("longest is 3") != std::string::npos);
+  CHECK(error_in_sessions("chat").empty());
+  CHECK(error_in_sessions("agents:rate=0.5,cv=2").empty());
 }
 
 TEST_CASE("open sessions are the same requests in the order of their recorded arrivals") {

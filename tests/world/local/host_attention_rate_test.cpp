@@ -22,7 +22,7 @@ class HostedDecoder final : public Decoder {
 
   [[nodiscard]] Bytes workspace(std::int64_t, std::int64_t) const override { return Bytes{0}; }
   void begin(std::span<const std::int32_t>, std::span<const std::int32_t>) override {}
-  void layer(const LayerWeights&, std::span<const SequenceRows> sequences, int rows, int) override {
+  void layer(int, const LayerWeights&, std::span<const SequenceRows> sequences, int rows, int) override {
     CHECK(open);
     CHECK(sequences.size() == static_cast<std::size_t>(rows));
     const std::int64_t token = std::int64_t{2} * config_.shape.kv_heads * config_.shape.head_dim * 4;
