@@ -57,7 +57,8 @@ class PagedAttention {
   void run(ThreadPool& pool, std::span<const SequenceRows> sequences, int rows, int window, const float* query,
            float* attended, std::int64_t stride) {
     const Rows from{query, attended, stride, window};
-    const auto [begin, longest] = cut(sequences, rows, window, pool.threads());
+    const Seen seen = cut(sequences, rows, window, pool.threads());
+    const int begin = seen.begin, longest = seen.end; // clang 14 does not capture the parts of a structured binding
     const auto count = static_cast<int>(units_.size());
     if (pool.threads() == 1 || count > most_split_units(pool.threads()) || longest - begin <= segment_tokens) {
       pool.run(count, [&](int part, int thread) { attend(units_[static_cast<std::size_t>(part)], from, thread); });
