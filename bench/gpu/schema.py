@@ -139,6 +139,8 @@ SYSTEMS = [
     "Pie",
     "Mirage",
     "VllmRecompute",
+    "VllmPriority",
+    "VllmPriorityPreempts",
     "OrbitFlowPool",
     "Confluence",
     "SloAware",

@@ -97,4 +97,4 @@ TEST_CASE("fork: VllmOffload, loads that requests wait for") { check_forks<VllmO
 TEST_CASE("fork: VllmPrefixCaching, released blocks that are found again") { check_forks<VllmPrefixCaching>(20); }
 TEST_CASE("fork: OrbitFlow, a search, a decision made ahead, deposits and pauses") { check_forks<OrbitFlow>(20); }
 TEST_CASE("fork: SuperInfer, copies ahead and rotation") { check_forks<SuperInfer>(20); }
-TEST_CASE("fork: SelectN, streamed weights") { check_forks<SelectN>(15); }
+TEST_CASE("fork: SelectN, streamed weights") { check_forks<SelectN>(30); }

@@ -22,6 +22,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -256,7 +257,10 @@ Served serve_clients(const Case& of, LettingIn gate) {
       if (became.retry_after_s <= 0 || became.tries > of.retries) continue;
       ++became.tries;
       ++became.told;
-      coming.emplace(loop.engine().now().count() + became.retry_after_s, i);
+      double at = loop.engine().now().count() + became.retry_after_s;
+      while (coming.contains(at) || keeping.of.contains(at)) // arrivals tell clients apart
+        at = std::nextafter(at, std::numeric_limits<double>::infinity());
+      coming.emplace(at, i);
     }
   };
   for (;;) {

@@ -41,8 +41,9 @@ BasicEngine<C> BasicEngine<C>::fork(backend_type backend, Observers observers) c
   // engine: the copy decides again.
   if constexpr (std::is_copy_assignable_v<DecisionSource<C>>) copy.source_ = source_;
   // The committed and prepared iteration refers to the engine's lists, so the copy decides, commits and prepares its
-  // next step itself.
+  // next step itself. That weights returned in it is a fact that the next commit asks for.
   copy.core_.carry_over.forked();
+  copy.commit_.moves.returned_blocks = commit_.moves.returned_blocks;
   return copy;
 }
 
