@@ -166,12 +166,16 @@ class EngineLoop final : private EventListener {
   }
   /// Whether a search that nobody else knows is over. What the engine throws when it is asked ends the search.
   [[nodiscard]] bool is_over(std::uint64_t search, const Generation& generation, const Seconds& arrival) {
-    try {
-      return tokens_->sought(search, would_load(generation, arrival));
-    } catch (...) {
-      tokens_->leave_search(search);
-      throw;
-    }
+    struct Ends {
+      TokenSource* of;
+      std::uint64_t search;
+      ~Ends() {
+        if (of != nullptr) of->leave_search(search);
+      }
+    } ends{tokens_, search};
+    const bool over = tokens_->sought(search, would_load(generation, arrival));
+    ends.of = nullptr;
+    return over;
   }
   /// Submits the generations whose search is over, in the order of their arrival.
   void submit_sought() {

@@ -37,6 +37,15 @@ class TierSearches {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
+  /// Ends a search if what a policy throws passes, and not if `of` was set to null before.
+  struct EndsSearch {
+    TierSearches* of;
+    std::uint64_t number;
+    ~EndsSearch() {
+      if (of != nullptr) of->leave(number);
+    }
+  };
+
   explicit TierSearches(MachineCore& core) : core_(&core) {}
   TierSearches(const TierSearches&) = delete;
   TierSearches& operator=(const TierSearches&) = delete;
@@ -72,12 +81,9 @@ class TierSearches {
     core_->tier.pin(std::span(search.keys).first(search.found));
     if (store_) search.tokens.assign(before.begin(), before.end());
     if (is_on_its_way(search)) return number;
-    try {
-      look_below(lock, search, number, would_load);
-    } catch (...) {
-      leave(number);
-      throw;
-    }
+    EndsSearch ends{this, number};
+    look_below(lock, search, number, would_load);
+    ends.of = nullptr;
     return number;
   }
   /// Whether nothing is being read for it, and nothing is on its way. The caller settles what has arrived before. A

@@ -94,15 +94,13 @@ class Machine final : public TokenWorld {
   }
   Tokens find(std::uint64_t search, const WouldLoad& would_load = {}) override {
     Lock lock{core_.schedule.mutex};
-    try {
-      do { // behind KV that has arrived, another request's may be on its way
-        waits_.wait_until(lock, [&] { return settle(), !searches_.waits_for_departed(search); });
-        if (searches_.waits_for_departed(search)) break; // nothing moves any more
-      } while (!searches_.over(lock, search, would_load) && searches_.waits_for_departed(search));
-    } catch (...) { // what `would_load` throws; a caller that gave only the request could not end its search
-      searches_.leave(search);
-      throw;
-    }
+    // What `would_load` throws ends the search: a caller that gave only the request could not.
+    TierSearches::EndsSearch ends{&searches_, search};
+    do { // behind KV that has arrived, another request's may be on its way
+      waits_.wait_until(lock, [&] { return settle(), !searches_.waits_for_departed(search); });
+      if (searches_.waits_for_departed(search)) break; // nothing moves any more
+    } while (!searches_.over(lock, search, would_load) && searches_.waits_for_departed(search));
+    ends.of = nullptr;
     return searches_.find(lock, search);
   }
   using TokenWorld::find;
