@@ -31,19 +31,27 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-TEST_CASE("published models have the parameters, weights and KV of the reference" *
-          sluice_test::needs_shared({"data/models/reference.csv"})) {
-  const std::string folder = sluice_test::shared_path("data/models");
+using Row = std::map<std::string, std::string>; ///< by column
+std::vector<Row> reference_rows(const std::string& folder) {
   std::ifstream file(folder + "/reference.csv");
   std::string line;
   REQUIRE(std::getline(file, line));
   const std::vector<std::string> heads = cells_of(line);
-  int rows = 0;
+  std::vector<Row> rows;
   while (std::getline(file, line)) {
     const std::vector<std::string> cells = cells_of(line);
     REQUIRE(cells.size() == heads.size());
-    std::map<std::string, std::string> row;
+    Row& row = rows.emplace_back();
     for (std::size_t c = 0; c < heads.size(); ++c) row[heads[c]] = cells[c];
+  }
+  return rows;
+}
+
+TEST_CASE("published models have the parameters, weights and KV of the reference" *
+          sluice_test::needs_shared({"data/models/reference.csv"})) {
+  const std::string folder = sluice_test::shared_path("data/models");
+  int rows = 0;
+  for (Row& row : reference_rows(folder)) {
     CAPTURE(row["model"]);
     const Expected<ModelDescription> model = read_hf_description(folder + "/" + row["model"]);
     CHECK_MESSAGE(model, (model ? std::string{} : model.error().line()));
@@ -62,15 +70,8 @@ TEST_CASE("published models have the parameters, weights and KV of the reference
 TEST_CASE("a request's room in blocks is within 3 % of its KV at 8k tokens, for every published model" *
           sluice_test::needs_shared({"data/models/reference.csv"})) {
   const std::string folder = sluice_test::shared_path("data/models");
-  std::ifstream file(folder + "/reference.csv");
-  std::string line;
-  REQUIRE(std::getline(file, line));
-  const std::vector<std::string> heads = cells_of(line);
   int rows = 0;
-  while (std::getline(file, line)) {
-    const std::vector<std::string> cells = cells_of(line);
-    std::map<std::string, std::string> row;
-    for (std::size_t c = 0; c < heads.size(); ++c) row[heads[c]] = cells[c];
+  for (Row& row : reference_rows(folder)) {
     CAPTURE(row["model"]);
     const Expected<SimulatedModel> model = find_or_read_simulated(folder + "/" + row["model"]);
     CHECK_MESSAGE(model, (model ? std::string{} : model.error().line()));
