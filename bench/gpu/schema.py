@@ -139,8 +139,6 @@ SYSTEMS = [
     "Pie",
     "Mirage",
     "VllmRecompute",
-    "VllmPriority",
-    "VllmPriorityPreempts",
     "OrbitFlowPool",
     "Confluence",
     "SloAware",
@@ -163,7 +161,7 @@ SYSTEMS = [
     "OneAtATime",
 ]
 # Systems that the oldest files of bench/results lack: a file may lack their rows.
-LATER = ["AptServe"]
+LATER = ["AptServe", "VllmPriority", "VllmPriorityPreempts"]
 NOT_ASKED = "it was not asked for"  # why a stage was skipped
 OVERLAPS = ["KV", "weights"]  # the data that crosses the link
 HOST_BATCHES = ["8 x 1k", "32 x 4k"]  # requests and their tokens
