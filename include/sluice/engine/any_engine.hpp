@@ -81,7 +81,7 @@ class AnyEngine {
   [[nodiscard]] const typename O::State& observed() const { return engine_->observed(); }
   /// `sluice::heeds_priority` of the engine's type.
   [[nodiscard]] bool heeds_priority() const { return engine_->heeds_priority(); }
-  /// `heeded_hints` of the engine's type.
+  /// `sluice::hints_read` of the engine.
   [[nodiscard]] HintSet hints_read() const { return engine_->hints_read(); }
 
  private:
@@ -157,7 +157,7 @@ class AnyEngine {
     const typename Cost::State& learned() const override { return engine.learned(); }
     const typename ObserverP::State& observed() const override { return engine.template observed<ObserverP>(); }
     bool heeds_priority() const override { return sluice::heeds_priority<E>; }
-    HintSet hints_read() const override { return heeded_hints<E>; }
+    HintSet hints_read() const override { return sluice::hints_read(engine); }
 
     E engine;
   };

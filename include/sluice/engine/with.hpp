@@ -190,11 +190,13 @@ inline constexpr bool foresees = false;
 template <class C>
 inline constexpr bool foresees<BasicEngine<C>> = detail::any_knows_lengths<typename C::policies>;
 
-/// The hints of clients (`RequestSpec::hints`) that any of an engine's policies reads; the engine ignores all others.
+/// The hints of clients (`RequestSpec::hints`) that any of an engine's policies reads; the engine ignores all others. A
+/// real backend brings nothing up ahead of a request, so it ignores `prefetch`.
 template <class E>
 inline constexpr HintSet heeded_hints = {};
 template <class C>
-inline constexpr HintSet heeded_hints<BasicEngine<C>> = detail::all_heeded<typename C::policies>;
+inline constexpr HintSet heeded_hints<BasicEngine<C>> =
+    detail::all_heeded<typename C::policies> - HintSet{.prefetch = is_real_time<typename C::backend_type>};
 
 /// Whether a server can run `E`.
 template <class E>
@@ -213,9 +215,11 @@ template <class C>
 [[nodiscard]] constexpr bool orders_by_priority(const BasicEngine<C>& /*engine*/) {
   return heeds_priority<BasicEngine<C>>;
 }
-/// The hints that this engine reads.
+/// The hints that change something in this engine: none if its backend could keep KV on its host, and keeps none.
 template <class C>
-[[nodiscard]] constexpr HintSet hints_read(const BasicEngine<C>& /*engine*/) {
+[[nodiscard]] HintSet hints_read(const BasicEngine<C>& engine) {
+  if constexpr (KeepsKv<typename C::backend_type>)
+    if (!engine.backend().host_tier_evicts()) return {};
   return heeded_hints<BasicEngine<C>>;
 }
 

@@ -58,6 +58,17 @@ struct SessionHints {
   }
 };
 
+/// Writes the field `kv_hints` of an object: what is said, as readers and the API take it.
+template <class Json>
+void write_hints(Json& json, const SessionHints& hints) {
+  json.key("kv_hints").begin_object();
+  if (hints.ttl.count() > 0) json.key("ttl").value(hints.ttl.count());
+  if (hints.keep > 0) json.key("keep").value(std::int64_t{hints.keep});
+  if (hints.release) json.key("release").value(true);
+  if (hints.prefetch.count() > 0) json.key("prefetch").value(hints.prefetch.count());
+  json.end_object();
+}
+
 /// The longest `ttl` and `prefetch`. (A proposal for vLLM, vllm#52113, has the same bound for a TTL.)
 inline constexpr Seconds longest_hint{3600};
 
