@@ -13,8 +13,12 @@ namespace sluice {
 
 /// Kinds of hints.
 struct HintSet {
-  bool ttl = false, keep = false, release = false, prefetch = false;
+  bool ttl = false;      ///< `SessionHints::ttl`
+  bool keep = false;     ///< `SessionHints::keep`
+  bool release = false;  ///< `SessionHints::release`
+  bool prefetch = false; ///< `SessionHints::prefetch`
 
+  /// Whether any is in the set.
   [[nodiscard]] constexpr bool any() const { return ttl || keep || release || prefetch; }
   friend constexpr bool operator==(const HintSet&, const HintSet&) = default;
   friend constexpr HintSet operator|(HintSet a, HintSet b) {
