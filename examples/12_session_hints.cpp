@@ -24,8 +24,8 @@ namespace {
 using namespace sluice;
 
 constexpr std::uint64_t seeds = 8;
-const std::string agents = "agents:sessions=48,rate=0.25,turns=lognormal(16,0.8),first=lognormal(14000,1),system=4000,"
-                           "longest=32768,tool=lognormal(12,1.5),user=lognormal(90,1)";
+const std::string agents = "agents:sessions=32,rate=0.3,turns=lognormal(8,0.8),first=lognormal(8000,0.8),system=3000,"
+                           "output=lognormal(150,1),longest=24576,tool=lognormal(12,1.5),user=lognormal(90,1)";
 
 struct Means {
   std::vector<double> job_s, later_ttft_s, found;
@@ -72,10 +72,10 @@ bool row(const char* system, const Server& server) {
 } // namespace
 
 int main() {
-  Server server{.model = llama3_8b(), .device = a100_80(), .kv_blocks = TokenBlocks{10'000}};
-  server.device.host_memory = Bytes{24'000'000'000};
-  server.limits.max_context = Tokens{32'768};
-  fmt::print("{} on {}, 48 agents, 24 GB of host memory and an SSD; means of {} seeds, in seconds\n\n",
+  Server server{.model = llama3_8b(), .device = a100_80(), .kv_blocks = TokenBlocks{5'000}};
+  server.device.host_memory = Bytes{12'000'000'000};
+  server.limits.max_context = Tokens{24'576};
+  fmt::print("{} on {}, 32 agents, 12 GB of host memory and an SSD; means of {} seeds, in seconds\n\n",
              server.model.name, server.device.name, seeds);
   fmt::print("| system | reads | job, silent | job, honest | saved | later turns' TTFT, silent | honest | found, silent "
              "| honest |\n|---|---|---:|---:|---:|---:|---:|---:|---:|\n");

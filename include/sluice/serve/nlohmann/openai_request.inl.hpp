@@ -106,7 +106,7 @@ SLUICE_SERVER_INLINE void read_hints(CompletionFields& fields, SessionHints& int
   const std::string seconds = "seconds, from 0.001 to 3600";
   inner.number("ttl", ttl, 1e-3, longest_hint.count(), seconds);
   inner.number("prefetch", prefetch, 1e-3, longest_hint.count(), seconds);
-  inner.whole("keep", into.keep, 1, max_request_tokens);
+  inner.whole("keep", into.keep, 1, INT32_MAX);
   inner.flag("release", into.release);
   if (inner.error) return fields.fail("kv_hints." + inner.error->param, "kv_hints." + inner.error->message);
   if (into.release && (ttl > 0 || prefetch > 0))
