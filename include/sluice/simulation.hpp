@@ -15,6 +15,7 @@
 #include "sluice/workload/resampled.hpp"
 #include "sluice/workload/seeds.hpp"
 #include "sluice/workload/session_generator.hpp"
+#include "sluice/workload/session_hints.hpp"
 #include "sluice/workload/session_queue.hpp"
 #include "sluice/workload/slo_classes.hpp"
 #include "sluice/workload/timestamp.hpp"

@@ -42,6 +42,8 @@ SLUICE_CONSERVES(CachedAttention)
 SLUICE_CONSERVES(AdaptiveOffload)
 SLUICE_CONSERVES(Continuum)
 SLUICE_CONSERVES(InferCept)
+SLUICE_CONSERVES(KvFlow)
+SLUICE_CONSERVES(HiCacheHints)
 
 std::string read(const fs::path& path) {
   std::ifstream file(path);

@@ -74,6 +74,9 @@ inline Trial random_trial(Random& random) {
     spec.output = Tokens{static_cast<std::int64_t>(1 + random.below(120))};
     spec.slo.tbt = Seconds{0.01 + 0.05 * random.uniform()};
     spec.priority = static_cast<std::int32_t>(i % 3);
+    if (i % 5 == 0) spec.hints.ttl = spec.hints.prefetch = Seconds{0.5};
+    if (i % 7 == 0) spec.hints.keep = 20;
+    spec.hints.release = i % 3 == 1;
     trial.requests.push_back(spec);
   }
   return trial;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
@@ -410,6 +411,38 @@ TEST_CASE("EngineThread refuses a priority if its engine ignores priorities, and
   REQUIRE(order.size() == 21);
   CHECK(order.front() == 99);
   CHECK(std::is_sorted(order.begin() + 1, order.end()));
+}
+
+TEST_CASE("EngineThread refuses hints that its engine does not read, and names those that it does") {
+  Generation said = generation(10, 5);
+  said.hints = {.ttl = Seconds{20}, .prefetch = Seconds{10}};
+  const auto refusal = [&]<class E>(std::type_identity<E>) {
+    DrawnTokens tokens(hundred());
+    Told told;
+    EngineLoop<E> loop(tokens, told);
+    const Server server = simulated_server(1000, 1);
+    const Status made = loop.make([&](EventListener& feed) {
+      typename E::Config config = configure<E>(server);
+      config.observers = std::tuple{GenerationFeed{&feed}};
+      return config;
+    });
+    REQUIRE(made.ok());
+    loop.enter(GenerationId{1}, said);
+    while (loop.step() == Stepped::ran) {
+    }
+    loop.tell(loop.engine().now());
+    const GenerationEvent first = told.all().at(GenerationId{1}).front();
+    if (first.kind != Kind::refused) return std::string{};
+    CHECK(first.error.status == 400);
+    CHECK(first.error.param == "kv_hints");
+    return first.error.message;
+  };
+  CHECK(refusal(std::type_identity<Engine<GenerationFeed>>{}) ==
+        "kv_hints: this server does not use ttl, prefetch; expected no kv_hints, or a server that keeps KV on its host "
+        "(--host-cache)");
+  CHECK(refusal(std::type_identity<With<Continuum, GenerationFeed>>{}) ==
+        "kv_hints: this server does not use prefetch; expected no other than ttl, release");
+  CHECK(refusal(std::type_identity<With<HiCacheHints, GenerationFeed>>{}).empty());
 }
 
 TEST_CASE("EngineThread reports each finished request with its SLO attainment") {

@@ -29,6 +29,8 @@ TEST_CASE("write_request's lines, in order of ends, are a trace with every reque
     one.spec.session = static_cast<std::uint32_t>(random.below(3));
     one.spec.turn = one.spec.session == 0 ? 0 : static_cast<std::int32_t>(random.below(5));
     one.spec.priority = static_cast<std::int32_t>(i % 4) - 1;
+    if (i % 3 == 0) one.spec.hints = {.ttl = Seconds{0.1 + random.uniform()}, .keep = static_cast<std::int32_t>(i)};
+    one.spec.hints.release = i % 5 == 1 && i % 3 != 0;
     const Slo asked{Seconds{random.below(3) == 0 ? never : 0.5 + random.uniform()},
                     Seconds{random.below(3) == 0 ? never : 0.05 + random.uniform()}};
     const SloLead lead{Seconds{0.1 * random.uniform()}, Seconds{0.01 * random.uniform()}};
@@ -65,6 +67,7 @@ TEST_CASE("write_request's lines, in order of ends, are a trace with every reque
     CHECK(read.session == all[i].spec.session);
     CHECK(read.turn == all[i].spec.turn);
     CHECK(read.priority == all[i].spec.priority);
+    CHECK(read.hints == all[i].spec.hints);
   }
   // For a replay: what the engine was given.
   VllmRunReader again(LineReader(std::make_unique<std::istringstream>(text), "record"));

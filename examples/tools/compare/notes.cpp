@@ -74,6 +74,22 @@ void caution_of_contexts(const Options& options, const ModelShape& shape, std::s
                                      shape.max_context.count(), shape.name, longest.count()));
 }
 
+/// Which hints the requests have, and which system reads which; empty if they have none.
+std::string hints_text(const Comparison& c, std::span<const RequestSpec> requests) {
+  HintSet said;
+  for (const RequestSpec& request : requests) said = said | request.hints.said();
+  if (!said.any()) return {};
+  std::string read, ignored;
+  for (const System* system : c.systems) {
+    const HintSet unread = said - system->heeds;
+    if (unread == said)
+      ignored += (ignored.empty() ? "" : ", ") + std::string{system->name};
+    else
+      read += fmt::format("; {} reads {}", system->name, name(said - unread));
+  }
+  return name(said) + read + (ignored.empty() ? "" : "; ignored by " + ignored);
+}
+
 } // namespace
 
 void report_machine(const Options& options, const World& world, const Budget& budget, Comparison& c) {
@@ -108,6 +124,8 @@ void report_workload(const Options& options, const ModelShape& shape, std::span<
                        fmt::format("{} prompt and {} output tokens, {:.3f} requests{}, CV of the gaps {:.2f}",
                                    sum.prompt.count(), sum.output.count(), steps ? 1000 * sum.rate : sum.rate,
                                    steps ? " in 1,000 steps" : "/s", sum.gap_cv));
+  if (const std::string heeded = hints_text(c, requests); !heeded.empty())
+    w.notes.emplace_back("Hints of clients", heeded);
   if (steps)
     w.notes.emplace_back("Arrivals", "count each system's own steps, idle ones skipped: a slow system gets them later");
 }

@@ -19,7 +19,7 @@
   ROW(orbitflow_pool) ROW(confluence) ROW(orbitflow_srtf) ROW(orbitflow_pause_shortest) ROW(orbitflow_pause_random) \
   ROW(orbitflow_even) ROW(flexgen_fixed) ROW(vllm_prefill_first) ROW(mirage_prefill_first) ROW(vllm_offload) ROW(lmcache) ROW(hicache) ROW(hicache_back) ROW(hicache_if_faster) \
   ROW(hicache_within_slos) ROW(kvbm) ROW(mooncake_store) ROW(cake) ROW(cached_attention) ROW(adaptive_offload) \
-  ROW(continuum) ROW(infercept) ROW(orbitflow_cached)
+  ROW(continuum) ROW(infercept) ROW(kv_flow) ROW(hicache_hints) ROW(orbitflow_cached)
 // clang-format on
 
 namespace engines {

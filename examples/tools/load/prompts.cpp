@@ -106,6 +106,7 @@ Prompts::Request Prompts::request(std::size_t index, const Planned& planned) con
   json.key("stream_options").begin_object().key("include_usage").value(true).end_object();
   if (!options.standard) json.key("ignore_eos").value(true);
   if (planned.spec.priority != 0) json.key("priority").value(std::int64_t{planned.spec.priority});
+  if (planned.spec.hints.said().any()) write_hints(json, planned.spec.hints);
   if (options.count_tokens) {
     json.key("logprobs");
     if (options.chat())

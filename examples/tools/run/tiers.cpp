@@ -52,8 +52,6 @@ Status check_tiers(const Options& options) {
   for (const auto& [flag, is_given] : given)
     if (options.host_cache == 0 && is_given)
       return flag_error(flag, "nothing is kept on the host", "--host-cache as well");
-  if (options.host_pin_share && options.host_pin.value_or(0) == 0)
-    return flag_error("--host-pin-share", "nothing is pinned", "--host-pin as well");
   if (options.host_cache == 0 && !options.disk_cache) return {};
   const char* const flag = options.disk_cache ? "--disk-cache" : "--host-cache";
   if (options.host_cache == 0)

@@ -42,6 +42,7 @@ Expected<std::vector<RequestSpec>> read_requests(const std::string& path) {
           "--replay", fmt::format("{} lacks requests: one was refused, or under way when the server was killed", path),
           "the record of a whole run");
     by_id[id] = RequestSpec{record.queued, record.prompt, record.bound, record.engine_slo, true, record.priority};
+    by_id[id]->hints = record.hints;
   }
   std::vector<RequestSpec> all;
   for (const std::optional<RequestSpec>& one : by_id) all.push_back(*one);

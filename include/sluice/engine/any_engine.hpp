@@ -81,6 +81,8 @@ class AnyEngine {
   [[nodiscard]] const typename O::State& observed() const { return engine_->observed(); }
   /// `sluice::heeds_priority` of the engine's type.
   [[nodiscard]] bool heeds_priority() const { return engine_->heeds_priority(); }
+  /// `sluice::hints_read` of the engine.
+  [[nodiscard]] HintSet hints_read() const { return engine_->hints_read(); }
 
  private:
   struct Interface {
@@ -112,6 +114,7 @@ class AnyEngine {
     [[nodiscard]] virtual const typename Cost::State& learned() const = 0;
     [[nodiscard]] virtual const typename ObserverP::State& observed() const = 0;
     [[nodiscard]] virtual bool heeds_priority() const = 0;
+    [[nodiscard]] virtual HintSet hints_read() const = 0;
   };
 
   template <class E>
@@ -154,6 +157,7 @@ class AnyEngine {
     const typename Cost::State& learned() const override { return engine.learned(); }
     const typename ObserverP::State& observed() const override { return engine.template observed<ObserverP>(); }
     bool heeds_priority() const override { return sluice::heeds_priority<E>; }
+    HintSet hints_read() const override { return sluice::hints_read(engine); }
 
     E engine;
   };
@@ -176,6 +180,10 @@ template <class E>
 template <class B, class Co, class O>
 [[nodiscard]] bool orders_by_priority(const AnyEngine<B, Co, O>& engine) {
   return engine.heeds_priority();
+}
+template <class B, class Co, class O>
+[[nodiscard]] HintSet hints_read(const AnyEngine<B, Co, O>& engine) {
+  return engine.hints_read();
 }
 
 } // namespace sluice

@@ -118,6 +118,9 @@ struct PolicyFunctions {
     if (kept == Kept::device) reject_answer(retention_name, "on_reclaim keeps KV on the device", "another answer");
     return hidden_only_if_said(kept);
   }
+  static Tokens on_end(const void* policies, const View& view, const RequestRow& request) {
+    return asked(retention_name, [&] { return of(policies).retention.on_end(view, request); });
+  }
   static LayerSet hidden_layers(const void* policies, const View& view, const RequestRow& request) {
     if constexpr (KeepsHidden<typename C::retention_type, typename All::predictor_type>)
       return asked(retention_name,
@@ -170,6 +173,15 @@ constexpr const CachingTable* caching_table() {
   else
     return nullptr;
 }
+template <class P>
+inline constexpr bool parts_with = heeds_of<P>.keep || heeds_of<P>.release;
+template <class C>
+constexpr auto on_end_of() {
+  if constexpr (JudgesEnded<typename C::retention_type>)
+    return &PolicyFunctions<C>::on_end;
+  else
+    return nullptr;
+}
 template <class C>
 constexpr const TierCalls* tiers_of() {
   if constexpr (has_tiers<C>)
@@ -192,7 +204,8 @@ inline constexpr PolicyTable policy_table{
            .real_time = is_real_time<typename C::backend_type>,
            .wants_timeline = ObserverSet<typename C::observer_types>::replays,
            .refuses_victims = C::relief_type::parting == Parting::refuse,
-           .layerwise = C::layout_type::layerwise},
+           .layerwise = C::layout_type::layerwise,
+           .parts_with = detail::parts_with<typename C::retention_type> || detail::parts_with<typename C::caching_type>},
     .room = &detail::PolicyFunctions<C>::room,
     .held_blocks = &detail::PolicyFunctions<C>::held_blocks,
     .admission_name = &detail::PolicyFunctions<C>::admission_name,
@@ -200,6 +213,7 @@ inline constexpr PolicyTable policy_table{
     .relief_name = &detail::PolicyFunctions<C>::relief_name,
     .on_preempt = &detail::PolicyFunctions<C>::on_preempt,
     .on_reclaim = &detail::PolicyFunctions<C>::on_reclaim,
+    .on_end = detail::on_end_of<C>(),
     .hidden_layers = &detail::PolicyFunctions<C>::hidden_layers,
     .copy_ahead = &detail::PolicyFunctions<C>::copy_ahead,
     .caching = detail::caching_table<C>(),

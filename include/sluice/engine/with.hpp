@@ -176,6 +176,11 @@ inline constexpr bool any_knows_lengths = false;
 template <class... Ps>
 inline constexpr bool any_knows_lengths<Parts<Ps...>> = (KnowsLengths<Ps> || ...);
 
+template <class List>
+inline constexpr HintSet all_heeded = {};
+template <class... Ps>
+inline constexpr HintSet all_heeded<Parts<Ps...>> = (HintSet{} | ... | heeds_of<Ps>);
+
 } // namespace detail
 
 /// Whether any of an engine's policies, of whatever role, decides by lengths that only a simulation knows: such an
@@ -184,6 +189,14 @@ template <class E>
 inline constexpr bool foresees = false;
 template <class C>
 inline constexpr bool foresees<BasicEngine<C>> = detail::any_knows_lengths<typename C::policies>;
+
+/// The hints of clients (`RequestSpec::hints`) that any of an engine's policies reads; the engine ignores all others. A
+/// real backend brings nothing up ahead of a request, so it ignores `prefetch`.
+template <class E>
+inline constexpr HintSet heeded_hints = {};
+template <class C>
+inline constexpr HintSet heeded_hints<BasicEngine<C>> =
+    detail::all_heeded<typename C::policies> - HintSet{.prefetch = is_real_time<typename C::backend_type>};
 
 /// Whether a server can run `E`.
 template <class E>
@@ -201,6 +214,13 @@ inline constexpr bool heeds_priority<BasicEngine<C>> = requires {
 template <class C>
 [[nodiscard]] constexpr bool orders_by_priority(const BasicEngine<C>& /*engine*/) {
   return heeds_priority<BasicEngine<C>>;
+}
+/// The hints that change something in this engine: none if its backend could keep KV on its host, and keeps none.
+template <class C>
+[[nodiscard]] HintSet hints_read(const BasicEngine<C>& engine) {
+  if constexpr (KeepsKv<typename C::backend_type>)
+    if (!engine.backend().host_tier_evicts()) return {};
+  return heeded_hints<BasicEngine<C>>;
 }
 
 /// The sentence for a server composed of `E`: `static_assert(explain_bounds<E>());`.

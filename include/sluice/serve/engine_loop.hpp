@@ -77,6 +77,9 @@ class EngineLoop final : private EventListener {
   void enter(GenerationId id, Generation generation) { enter(id, std::move(generation), engine_->now()); }
   void enter(GenerationId id, Generation generation, Seconds arrival) {
     if (generation.priority != 0 && !orders_by_priority(*engine_)) return refuse(id, unheeded_priority(), 0);
+    if (const HintSet said = generation.hints.said(); said.any())
+      if (const HintSet used = hints_read(*engine_), ignored = said - used; ignored.any())
+        return refuse(id, unheeded_hints(ignored, used), 0);
     const std::optional<std::uint64_t> search = tokens_->seek(generation, would_load(generation, arrival));
     if (search && !is_over(*search, generation, arrival))
       searching_.push_back({id, std::move(generation), arrival, *search});
@@ -243,6 +246,15 @@ class EngineLoop final : private EventListener {
     error.param = "priority";
     error.message = "priority: this system takes requests in an order of its own; expected 0, or a server with "
                     "--system VllmPriority or VllmPriorityPreempts";
+    return error;
+  }
+  [[nodiscard]] static ApiError unheeded_hints(HintSet ignored, HintSet used) {
+    ApiError error;
+    error.status = 400;
+    error.param = "kv_hints";
+    error.message = "kv_hints: this server does not use " + name(ignored) + "; expected " +
+                    (used.any() ? "no other than " + name(used)
+                                : std::string{"no kv_hints, or a server that keeps KV on its host (--host-cache)"});
     return error;
   }
   void forget(RequestId request, GenerationId id) {

@@ -34,6 +34,7 @@ struct Generation {
   SloLead lead;               ///< how much earlier the engine must be, because delivery takes time
   Seconds waited{0};          ///< before the engine got it, held back for others: part of its TTFT
   int priority = 0;
+  SessionHints hints;
   std::uint64_t salt = 0;    ///< its KV is found by generations of the same salt only
   std::uint32_t session = 0; ///< as in a RequestSpec
   std::int32_t turn = 0;     ///< the same
@@ -55,7 +56,8 @@ struct Generation {
           .output_is_bound = true,
           .priority = generation.priority,
           .session = generation.session,
-          .turn = generation.turn};
+          .turn = generation.turn,
+          .hints = generation.hints};
 }
 
 /// A token and its log-probability.

@@ -58,6 +58,7 @@ struct Completion {
   int logprobs = -1; ///< log-probabilities of each token and this many alternatives; below 0: none
   Slo slo;           ///< "slo": {"ttft_ms", "tbt_ms"}; infinite where absent
   int priority = 0;  ///< "priority": lower is served first, as in vLLM
+  SessionHints hints; ///< "kv_hints": {"ttl", "keep", "release", "prefetch"}
 };
 
 /// An error in the OpenAI API's form: {"error": {"message", "type", "param", "code"}}.

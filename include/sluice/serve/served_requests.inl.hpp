@@ -65,6 +65,7 @@ SLUICE_INLINE void write_request(std::string& to, const ServedRequest& request) 
   if (given.ttft < kept.slo.ttft) json.key("engine_slo_ttft_s").value(given.ttft.count());
   if (given.tbt < kept.slo.tbt) json.key("engine_slo_tbt_s").value(given.tbt.count());
   if (request.spec.priority != 0) json.key("priority").value(std::int64_t{request.spec.priority});
+  if (const SessionHints& hints = request.spec.hints; hints.said().any()) write_hints(json, hints);
   if (request.spec.session > 0)
     json.key("session").value(std::int64_t{request.spec.session}).key("turn").value(std::int64_t{request.spec.turn});
   json.key("cancelled").value(request.cancelled).end_object();

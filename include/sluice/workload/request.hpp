@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/units.hpp"
+#include "sluice/workload/session_hints.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -36,6 +37,7 @@ struct RequestSpec {
   std::int32_t turn = 0;     ///< its position in the session, from 0
   bool follows = false;      ///< arrives `delay` after the previous request of its session has its last token
   Seconds delay{0};          ///< from the end of that answer to this arrival: the time of a tool or a user
+  SessionHints hints{};      ///< what its client says of its KV after the answer, for policies that heed it
 
   friend constexpr bool operator==(const RequestSpec&, const RequestSpec&) = default;
 };

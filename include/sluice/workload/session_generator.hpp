@@ -42,6 +42,9 @@ struct SessionSpec {
   double tools = 0;        ///< share of the gaps that belong to tools
   double compact = 0;      ///< share of the turns, except first ones, whose prompt was compacted
   Tokens longest{131'072}; ///< most tokens of prompt and answer; a longer prompt is compacted
+  /// What clients say: `prefetch` is the delay to the next turn, `ttl` twice that, both at most an hour; `release` comes
+  /// with the last turn; `keep` is the system prompt where the next prompt is compacted.
+  HintSet hints{};
 
   friend bool operator==(const SessionSpec&, const SessionSpec&) = default;
 };
@@ -74,13 +77,15 @@ class SessionGenerator {
   Status start();
   void continue_session();
   void answer();
+  /// The next turn is drawn, and what is known of it then.
+  [[nodiscard]] SessionHints look_ahead();
 
   SessionSpec spec_;
   Random gaps_;
   Random sessions_; ///< the sessions' seeds
   Random draws_;    ///< for the current session
   std::vector<Tokens> systems_;
-  std::vector<ContentPiece> content_;
+  std::vector<ContentPiece> content_, coming_; ///< of the last request, and of the next one
   std::int64_t session_ = 0, turn_ = 0, turns_ = 0;
   std::uint64_t system_ = 0, compactions_ = 0;
   std::int64_t microseconds_ = 0; ///< start of the session

@@ -53,6 +53,8 @@ SLUICE_INLINE Expected<std::optional<RequestSpec>> SessionGenerator::next() {
   if (turn_ == turns_) {
     if (session_ == spec_.sessions) return std::optional<RequestSpec>{};
     if (Status status = start(); !status) return status.error();
+  } else if (spec_.hints.any()) {
+    std::swap(content_, coming_);
   } else {
     continue_session();
   }
@@ -65,7 +67,20 @@ SLUICE_INLINE Expected<std::optional<RequestSpec>> SessionGenerator::next() {
   request.follows = turn_ > 0;
   request.delay = delay_;
   ++turn_;
+  if (spec_.hints.any()) request.hints = look_ahead().only(spec_.hints);
   return std::optional{request};
+}
+
+SLUICE_INLINE SessionHints SessionGenerator::look_ahead() {
+  if (turn_ == turns_) return {.release = true};
+  const std::uint64_t compactions = compactions_;
+  coming_ = content_;
+  continue_session();
+  std::swap(content_, coming_);
+  SessionHints hints;
+  if (delay_.count() > 0) hints = {std::min(2 * delay_, longest_hint), std::min(delay_, longest_hint)};
+  if (compactions_ > compactions) hints.keep = static_cast<std::int32_t>(systems_[system_].count());
+  return hints;
 }
 
 SLUICE_INLINE SessionGenerator::SessionGenerator(SessionSpec spec, Random root)
@@ -181,6 +196,26 @@ inline Expected<DelayDistribution> parse_delay(std::string_view key, std::string
   return DelayDistribution{*mean, *cv};
 }
 
+/// "ttl+release", "all" or "none".
+inline Expected<HintSet> parse_hints(std::string_view text) {
+  constexpr HintSet all{.ttl = true, .keep = true, .release = true, .prefetch = true};
+  if (text == "all") return all;
+  HintSet hints;
+  if (text == "none") return hints;
+  constexpr std::pair<std::string_view, bool HintSet::*> names[] = {{"ttl", &HintSet::ttl},
+                                                                    {"keep", &HintSet::keep},
+                                                                    {"release", &HintSet::release},
+                                                                    {"prefetch", &HintSet::prefetch}};
+  for (const std::string_view one : split_outside_parentheses(text, '+')) {
+    const auto* const named = std::find_if(std::begin(names), std::end(names), [&](auto& of) { return of.first == one; });
+    if (named == std::end(names))
+      return generator_error("hints is '" + excerpt(text) + "'",
+                             "all, none, or some of ttl+keep+release+prefetch");
+    hints.*named->second = true;
+  }
+  return hints;
+}
+
 } // namespace sluice::detail
 
 namespace sluice {
@@ -213,18 +248,24 @@ SLUICE_INLINE Expected<SessionSpec> parse_sessions(std::string_view text) {
         return parse_into(key == "tool" ? spec.tool : spec.user, parse_delay(key, value));
       if (key == "sessions" || key == "systems")
         return parse_into(key == "sessions" ? spec.sessions : spec.systems, generator_whole(key, value));
+      if (key == "hints") {
+        const Expected<HintSet> hints = parse_hints(value);
+        if (!hints) return hints.error();
+        spec.hints = *hints;
+        return {};
+      }
       if (key == "longest") {
         const Expected<std::int64_t> tokens = generator_whole(key, value);
         if (!tokens) return tokens.error();
         spec.longest = Tokens{*tokens};
         return {};
       }
-      constexpr std::array<std::string_view, 14> keys{"rate",   "sessions", "cv",      "turns",   "first",
+      constexpr std::array<std::string_view, 15> keys{"rate",   "sessions", "cv",      "turns",   "first",
                                                       "growth", "output",   "system",  "systems", "tool",
-                                                      "user",   "tools",    "compact", "longest"};
+                                                      "user",   "tools",    "compact", "longest", "hints"};
       return generator_error("there is no key '" + excerpt(key) + "'" + did_you_mean(key, keys),
                              "rate, sessions, cv, turns, first, growth, output, system, systems, tool, user, tools, "
-                             "compact or longest");
+                             "compact, longest or hints");
     };
     if (Status parsed = detail::parse_generator_keys(text.substr(colon + 1), given, apply); !parsed)
       return parsed.error();

@@ -21,6 +21,12 @@ struct KeptKv {
   double worth = 0;    ///< of its blocks (`Worth::score`)
   std::uint32_t session = 0;
   Seconds pins_for{0}; ///< how long its blocks stay, if no request of the session joins before
+  /// How many of its oldest tokens are worth keeping (`Worth::kept`): of the others, what only its session has used
+  /// leaves first.
+  Tokens stays{std::numeric_limits<std::int64_t>::max()};
+
+  /// Who uses its blocks: its session, or itself.
+  [[nodiscard]] std::uint64_t user() const { return session > 0 ? session : (std::uint64_t{1} << 32) + index(id); }
 };
 
 /// The backend's host may keep KV of requests that have ended: `host_tier_evicts()` says which of it leaves first, or

@@ -7,6 +7,7 @@
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/caching/if_faster.hpp"
 #include "sluice/policy/caching/when_ended.hpp"
+#include "sluice/policy/caching/with_hints.hpp"
 #include "sluice/policy/caching/within_slos.hpp"
 #include "sluice/policy/caching/write_through.hpp"
 #include "sluice/records/record_store.hpp"
@@ -219,12 +220,13 @@ class TurnsWith {
     return run_found(prompt, machine_->find(seek(prompt)), output, answer);
   }
   std::int64_t run_found(const std::vector<std::int32_t>& prompt, Tokens found, std::int64_t output,
-                         std::vector<std::int32_t>* answer, std::uint32_t session = 0) {
-    begin(prompt, found, output, session);
+                         std::vector<std::int32_t>* answer, std::uint32_t session = 0, const SessionHints& hints = {}) {
+    begin(prompt, found, output, session, hints);
     return end(found, output, answer);
   }
   /// Submits a request, for `end`.
-  RequestId begin(const std::vector<std::int32_t>& prompt, Tokens found, std::int64_t output, std::uint32_t session) {
+  RequestId begin(const std::vector<std::int32_t>& prompt, Tokens found, std::int64_t output, std::uint32_t session,
+                  const SessionHints& hints = {}) {
     TokenRequest request;
     request.tokens = prompt;
     RequestSpec spec;
@@ -232,6 +234,7 @@ class TurnsWith {
     spec.prompt = Tokens{static_cast<std::int64_t>(prompt.size())};
     spec.output = Tokens{output};
     spec.session = session;
+    spec.hints = hints;
     const Expected<RequestId> id = engine_->submit(spec, {}, found);
     REQUIRE(id);
     id_ = *id;
@@ -673,6 +676,52 @@ TEST_CASE("a pin ends with its time or its session's next request, and covers wh
     asked.most = 1'000;
     others();
     CHECK(found(1).count() == 3 * each);
+  }
+}
+
+TEST_CASE("the tier obeys what clients say: what is written, how long it stays, and what leaves first") {
+  Random random(97);
+  RealTrial trial = random_real_trial(random);
+  const auto each = static_cast<std::int32_t>(trial.limits.block_tokens.count());
+  const auto chat = [&](std::int32_t number) { return chat_of(trial, number, 3); };
+  trial.prompts.assign(1, chat(0));
+  trial.outputs.assign(1, 1);
+  trial.tier_blocks = 6 * trial.layers(); // two chats
+  const auto check = [&]<class Base>(std::type_identity<Base>) {
+    TurnsWith<WithHints<Base>> turns(trial);
+    const auto found = [&](std::int32_t number) {
+      const std::int64_t tokens = turns.machine().find(turns.seek(chat(number))).count();
+      (void)turns.machine().find(turns.seek(chat(0))); // nothing stays pinned for the question
+      return tokens;
+    };
+    const auto run = [&](std::int32_t number, std::uint32_t session, const SessionHints& hints) {
+      return turns.run_found(chat(number), turns.machine().find(turns.seek(chat(number))), 1, nullptr, session, hints);
+    };
+    CHECK(run(1, 7, {.release = true}) == 0);
+    CHECK(found(1) == 0);
+    CHECK(run(1, 7, {.keep = each + 1}) == 0);
+    CHECK(found(1) == each);
+    // Without a session, too; it covers what is kept.
+    CHECK(run(2, 0, {.ttl = Seconds{3000}, .keep = 2 * each}) == 0);
+    for (std::int32_t other = 3; other < 6; ++other) CHECK(run(other, 0, {}) == 0);
+    CHECK(found(2) == 2 * each);
+    CHECK(found(1) == 0);
+  };
+  check(std::type_identity<WriteThrough>{});
+  check(std::type_identity<WhenEnded<WriteThrough>>{});
+  for (const bool shared : {false, true}) {
+    CAPTURE(shared);
+    TurnsWith<WithHints<WriteThrough>> turns(trial);
+    const auto run = [&](std::int32_t number, std::uint32_t session, const SessionHints& hints) {
+      return turns.run_found(chat(number), turns.machine().find(turns.seek(chat(number))), 1, nullptr, session, hints);
+    };
+    CHECK(run(1, 7, {}) == 0);
+    if (shared) CHECK(run(1, 8, {}) == 3 * each);
+    CHECK(run(2, 9, {}) == 0);
+    CHECK(run(1, 7, {.release = true}) == 3 * each);
+    CHECK(run(3, 0, {}) == 0); // instead of 1, though 2 is less recent; of 2, if another session has had 1
+    CHECK(run(shared ? 1 : 2, 0, {}) == 3 * each);
+    CHECK(run(shared ? 2 : 1, 0, {}) == 0);
   }
 }
 

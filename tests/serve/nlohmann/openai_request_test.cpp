@@ -33,7 +33,8 @@ TEST_CASE("read_completion reads a chat with all fields") {
       {"role": "user", "content": [{"type": "text", "text": "Hello "}, {"type": "text", "text": "you"}]}],
     "max_tokens": 7, "max_completion_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": -1, "n": 2, "seed": -3,
     "stop": ["\n", "END"], "stream": true, "stream_options": {"include_usage": true}, "logprobs": true,
-    "top_logprobs": 3, "slo": {"ttft_ms": 500, "tbt_ms": 40}, "priority": -2, "tools": [], "presence_penalty": 0,
+    "top_logprobs": 3, "slo": {"ttft_ms": 500, "tbt_ms": 40}, "priority": -2,
+    "kv_hints": {"ttl": 30.5, "keep": 64, "prefetch": 12}, "tools": [], "presence_penalty": 0,
     "response_format": {"type": "text"}, "user": "u"})",
                                      true, into);
   CHECK(!error.has_value());
@@ -55,6 +56,7 @@ TEST_CASE("read_completion reads a chat with all fields") {
   CHECK(into.slo.ttft.count() == doctest::Approx(0.5));
   CHECK(into.slo.tbt.count() == doctest::Approx(0.04));
   CHECK(into.priority == -2);
+  CHECK(into.hints == SessionHints{.ttl = Seconds{30.5}, .prefetch = Seconds{12}, .keep = 64});
 }
 
 TEST_CASE("read_completion uses the API's defaults") {
@@ -98,6 +100,17 @@ TEST_CASE("read_completion names an invalid field, its value and what is expecte
   for (const char* value : {"\"high\"", "1.5", "2147483648"})
     CHECK(wrong(chat_with(std::string{R"("priority":)"} + value)) ==
           std::string{"priority|priority is "} + value + "; expected a whole number from -2147483648 to 2147483647");
+  for (const auto& [hints, error] : std::vector<std::pair<std::string, std::string>>{
+           {"true", "kv_hints|kv_hints is no object; expected one with ttl, keep, release and prefetch"},
+           {R"({"actions":[]})",
+            "kv_hints.actions|kv_hints.actions is no field of kv_hints; expected ttl, keep, release and prefetch"},
+           {R"({"ttl":0})", "kv_hints.ttl|kv_hints.ttl is 0; expected seconds, from 0.001 to 3600"},
+           {R"({"prefetch":3601})", "kv_hints.prefetch|kv_hints.prefetch is 3601; expected seconds, from 0.001 to 3600"},
+           {R"({"keep":0})", "kv_hints.keep|kv_hints.keep is 0; expected a whole number from 1 to "},
+           {R"({"release":1})", "kv_hints.release|kv_hints.release is 1; expected true or false"},
+           {R"({"release":true,"ttl":5})",
+            "kv_hints.release|kv_hints.release with a time at which the session comes back; expected "}})
+    CHECK(wrong(chat_with(R"("kv_hints":)" + hints)).starts_with(error));
   CHECK(wrong(chat_with(R"("slo":{"ttft_ms":0})")).starts_with("slo.ttft_ms|slo.ttft_ms is 0"));
   CHECK(wrong(R"({"messages":[]})").starts_with("messages|"));
   CHECK(wrong(R"({"messages":[{"role":"critic","content":"x"}]})").starts_with("messages[0].role|"));

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -189,6 +190,63 @@ TEST_CASE("what a key's owner has asked is found by requests with that key only"
   REQUIRE(ServerProcess::eventually([&] { return stored(server) == static_cast<double>(blocks_after(one)); }));
   CHECK(cached_of(ask(server, chat, "bob-2")) == 0);
   CHECK(cached_of(ask(server, chat, "alice-1")) == (prompt_of(one) - 1) / block_tokens * block_tokens);
+}
+
+TEST_CASE("kv_hints: release and keep say what reaches the host, ttl what stays there; what is not used is refused" *
+          needs_program("sluice-serve")) {
+  const auto with = [](const ServerProcess& server, const json& messages, const json& hints) {
+    const json body{{"messages", messages}, {"max_tokens", 8}, {"temperature", 0}, {"kv_hints", hints}};
+    Connection connection(server.port());
+    connection.send(post("/v1/chat/completions", body.dump(), "Connection: close\r\n"));
+    return connection.response();
+  };
+  const auto used = [&](const ServerProcess& server, const json& messages, const json& hints) {
+    const Response response = with(server, messages, hints);
+    REQUIRE(response.status == 200);
+    return json::parse(response.body);
+  };
+  const auto chat_of = [](int number) {
+    return json::array({{{"role", "user"}, {"content", std::to_string(number) + long_chat()[0]["content"].get<std::string>()}}});
+  };
+  std::int64_t whole = 0; // blocks of such a chat
+  {
+    const ServerProcess server({"--model", "demo", "--host-cache", "64MiB", "--host-reuse", "all"});
+    (void)used(server, chat_of(1), {{"release", true}});
+    CHECK(cached_of(ask(server, chat_of(1), {}, 8)) == 0);
+    (void)used(server, chat_of(2), {{"keep", 5 * block_tokens + 3}});
+    CHECK(cached_of(ask(server, chat_of(2), {}, 8)) == 5 * block_tokens);
+    const json one = used(server, chat_of(3), {{"ttl", 600}});
+    whole = blocks_after(one);
+    CHECK(cached_of(ask(server, chat_of(3), {}, 8)) == (prompt_of(one) - 1) / block_tokens * block_tokens);
+    CHECK(of_tier(server, "pinned_bytes", "host") > 0);
+    const json refused = json::parse(with(server, chat_of(4), {{"prefetch", 5}}).body);
+    CHECK(refused["error"]["message"] == "kv_hints: this server does not use prefetch; expected no other than ttl, "
+                                         "keep, release");
+  }
+  {
+    // Room for two such chats: of three, one with a ttl stays although it is the oldest.
+    const double block = [&] {
+      const ServerProcess server({"--model", "demo", "--host-cache", "64MiB"});
+      (void)ask(server, chat_of(0));
+      return of_tier(server, "used_bytes", "host") / std::max(1.0, stored(server));
+    }();
+    const auto room = static_cast<std::int64_t>(block * static_cast<double>(2 * whole + 8));
+    for (const bool hinted : {false, true}) {
+      CAPTURE(hinted);
+      const ServerProcess server(
+          {"--model", "demo", "--host-cache", std::to_string(room), "--host-reuse", "all"});
+      (void)used(server, chat_of(5), hinted ? json{{"ttl", 3600}} : json{{"keep", 1'000'000}});
+      for (const int other : {6, 7}) (void)ask(server, chat_of(other), {}, 8);
+      const std::int64_t cached = cached_of(ask(server, chat_of(5), {}, 8));
+      CHECK((cached >= (whole - 2) * block_tokens) == hinted);
+    }
+  }
+  const ServerProcess plain({"--model", "demo"});
+  const Response refused = with(plain, chat_of(4), {{"release", true}});
+  CHECK(refused.status == 400);
+  CHECK(json::parse(refused.body)["error"]["message"] ==
+        "kv_hints: this server does not use release; expected no kv_hints, or a server that keeps KV on its host "
+        "(--host-cache)");
 }
 
 TEST_CASE("--host-cache and --disk-cache that cannot work are one line" * needs_program("sluice-serve")) {

@@ -267,6 +267,42 @@ TEST_CASE("a session's blocks stay until its time is over, its next request join
   CHECK_FALSE(stores.tier.holds(key(1)));
 }
 
+TEST_CASE("blocks that their client gives up leave first, the last one first, except for what others have had or wait for") {
+  const auto key = [](std::uint64_t number) { return RecordKey{2, number}; };
+  for (const Replacement rule : {Replacement::least_recent, Replacement::least_frequent, Replacement::adaptive,
+                                 Replacement::least_worth}) {
+    CAPTURE(name(rule));
+    Stores stores(6, rule);
+    std::vector<RecordKey> session;
+    for (std::uint64_t number = 0; number < 4; ++number) {
+      stores.add(key(number), 0, number == 0 ? nullptr : &session.back());
+      session.push_back(key(number));
+    }
+    for (const std::uint64_t number : {8u, 9u}) stores.add(key(number)); // of others, at least as recent
+    stores.tier.note_user(session, 5);
+    stores.tier.note_user(std::vector{key(0)}, 6); // a system prompt that two sessions have
+    stores.tier.note_user(std::vector{key(0), key(77)}, 5);
+    for (int use = 0; use < 3; ++use) stores.tier.touch(session); // they would be the last to leave
+    stores.tier.keep_for(RequestId{1}, {key(0), key(1)});
+    stores.tier.leave_first(session, 5);
+    std::vector<std::uint64_t> left;
+    const auto add = [&](std::uint64_t number) {
+      stores.add(key(number));
+      for (const std::uint64_t old : {0u, 1u, 2u, 3u, 8u, 9u})
+        if (!stores.tier.holds(key(old)) && std::count(left.begin(), left.end(), old) == 0) left.push_back(old);
+    };
+    add(20);
+    add(21);
+    CHECK(left == std::vector<std::uint64_t>{3, 2});
+    CHECK(stores.tier.take_kept(RequestId{1}).size() == 2);
+    // 1 was waited for, and keeps its place; so does 0, which another session has had.
+    stores.tier.leave_first(std::vector{key(0), key(1)}, 5);
+    add(22);
+    CHECK(left.back() == 1);
+    CHECK(stores.tier.holds(key(0)));
+  }
+}
+
 TEST_CASE("a key's sessions pin at most its share of the tier, whatever other keys pin") {
   Random random(6);
   constexpr std::int64_t capacity = 40, share = 15;

@@ -59,4 +59,11 @@ System infercept() {
   return simulated_entry<sluice::InferCept>("InferCept", "InferCept: preserve, swap or discard by least waste");
 }
 
+System kv_flow() {
+  return simulated_entry<sluice::KvFlow>("KvFlow", "KVFlow's idea: keeps and fetches what clients announce the soonest");
+}
+System hicache_hints() {
+  return simulated_entry<sluice::HiCacheHints>("HiCacheHints", "HiCache that heeds what clients say of their KV");
+}
+
 } // namespace engines

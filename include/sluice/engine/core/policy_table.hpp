@@ -95,7 +95,7 @@ struct TierCalls {
   TokenBlocks (*load)(Core& core, Slot slot, Moves& moves, Seconds now, const PolicyCalls& policies) = nullptr;
   /// A request that waits for a tier's blocks leaves.
   void (*abandon)(Core& core, Slot slot) = nullptr;
-  /// A request ends: its blocks may be pinned.
+  /// A request ends: its blocks may be pinned, leave the first tier first, or come back at a time.
   void (*ended)(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) = nullptr;
   /// A request leaves, whether it has ended, was refused or is cancelled. Its row is as it was.
   void (*left)(Core& core, Slot slot) = nullptr;
@@ -116,6 +116,7 @@ struct CachingTable {
   Writes writes = Writes::behind;
   Feed feed = Feed::written;
   bool looks_ahead = false;
+  HintSet heeds;
   Tokens (*write)(void* policies, const View& view, const RequestRow& request) = nullptr;
   Reuse (*reuse)(const void* policies, const View& view, const RequestRow& request, const FoundPrefix& found) = nullptr;
   Worth (*worth)(const void* policies, const View& view, const RequestRow& request) = nullptr;
@@ -163,6 +164,7 @@ struct PolicyFacts {
   bool wants_timeline = false;    ///< an observer replays iterations
   bool refuses_victims = false;   ///< Relief: a victim is refused instead of preempted
   bool layerwise = true;          ///< Layout
+  bool parts_with = false;        ///< Retention or Caching: heeds `keep` or `release`
 };
 
 /// The functions take `policies`, the engine's `Policies` object, as their first argument. A steady step calls none of
@@ -178,6 +180,7 @@ struct PolicyTable {
   // Questions, asked when something happens to a request.
   Kept (*on_preempt)(const void* policies, const View& view, const RequestRow& request) = nullptr;
   Kept (*on_reclaim)(const void* policies, const View& view, const RequestRow& request) = nullptr;
+  Tokens (*on_end)(const void* policies, const View& view, const RequestRow& request) = nullptr; ///< null: all
   LayerSet (*hidden_layers)(const void* policies, const View& view, const RequestRow& request) = nullptr;
   LayerBlocks (*copy_ahead)(const void* policies, const View& view, LayerBlocks idle) = nullptr;
   const CachingTable* caching = nullptr; ///< null if the engine caches nothing

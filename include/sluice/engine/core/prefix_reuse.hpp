@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -103,7 +104,30 @@ class PrefixReuse {
   std::size_t& offered(Slot slot) { return holdings_[index(slot)].offered; }
   /// The request releases its blocks; they can be found until another request overwrites them.
   void release(Slot slot) { cache_.release(holdings_[index(slot)].table); }
+  /// The same for the blocks from number `first` on, which others take before all others.
+  void release_first(Slot slot, std::size_t first) { cache_.release_first(holdings_[index(slot)].table, first); }
   [[nodiscard]] TokenBlocks free() const { return cache_.free(); }
+
+  // Who uses a block, for engines whose policies heed `keep` or `release`: what others use, too, is not given up.
+
+  /// `user`, a session or a request without one, uses the request's blocks within `tokens` tokens.
+  void use(Slot slot, std::uint64_t user, Tokens tokens, Tokens block_tokens) {
+    for (const BlockKey key : keys_within(slot, tokens, block_tokens)) {
+      std::uint64_t& known = users_.try_emplace(static_cast<std::uint64_t>(key), user).first->second;
+      if (known != user) known = several;
+    }
+  }
+  /// The request's first block within `tokens` tokens from which on nobody else has used any. Users of a block have
+  /// used all blocks before it.
+  [[nodiscard]] std::size_t first_own(Slot slot, std::uint64_t user, Tokens tokens, Tokens block_tokens) {
+    const std::span<const BlockKey> keys = keys_within(slot, tokens, block_tokens);
+    std::size_t first = keys.size();
+    for (; first > 0; --first)
+      if (const auto known = users_.find(static_cast<std::uint64_t>(keys[first - 1]));
+          known != users_.end() && known->second != user)
+        break;
+    return first;
+  }
 
   /// The request ends, and `pin` holds its blocks from now on.
   void pin(Slot slot, Pin pin) {
@@ -153,6 +177,8 @@ class PrefixReuse {
   std::vector<Entry> holdings_;
   std::vector<Pin> pins_;
   LayerBlocks pinned_{0};
+  static constexpr std::uint64_t several = 0;
+  std::unordered_map<std::uint64_t, std::uint64_t> users_; ///< by key; of blocks that have been used at all
   std::vector<BlockKey> overwritten_;
   bool notes_overwritten_ = false;
   std::uint64_t engine_ = 0;

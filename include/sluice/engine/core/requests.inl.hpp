@@ -26,6 +26,28 @@ SLUICE_INLINE void grow(Core& core, Slot slot, Tokens tokens) {
     core.prefix.extend(slot, request.computed + request.awaited() + tokens, block_tokens);
 }
 
+SLUICE_INLINE std::uint64_t user_of(const RequestRow& request) {
+  const std::uint64_t session = request.spec.session;
+  return session > 0 ? session : (std::uint64_t{1} << 32) + index(request.id);
+}
+
+SLUICE_INLINE void part(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
+  RequestRow& request = core.row(slot);
+  const Tokens block = core.limits.block_tokens;
+  const Tokens kept = policies.table.on_end(policies.policies, core.view(now), request);
+  if (kept >= request.computed) return;
+  const auto first =
+      std::max(core.prefix.first_own(slot, user_of(request), request.computed, block),
+               static_cast<std::size_t>(blocks_for(std::max(kept, Tokens{0}), block).count()));
+  const TokenBlocks blocks{std::min(static_cast<std::int64_t>(first), request.blocks.count())};
+  const Footprint before = core.footprint(request);
+  core.prefix.release_first(slot, first);
+  request.blocks = blocks;
+  request.slack = Tokens{0};
+  core.ledger.replace(before, core.footprint(request));
+  core.ledger.resize_device(core.ledger.device().used() + across_layers(core.prefix.free(), core.geometry.layers));
+}
+
 SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now) {
   RequestRow& request = core.row(slot);
   const bool first = request.phase == Phase::waiting && request.times_preempted == 0;
@@ -125,6 +147,8 @@ SLUICE_INLINE Slot enter_request(Core& core, RequestId id, const RequestSpec& sp
   request.on_host = on_host;
   detail::load_on_joining(request, on_host); // until Caching is asked, so that Admission sees what is likely left
   if (core.policies->is.finds_released || core.policies->tiers != nullptr) core.prefix.enter(slot, id, prompt_keys);
+  if (core.policies->is.parts_with)
+    core.prefix.use(slot, detail::user_of(request), spec.prompt, core.limits.block_tokens);
   core.lending.prompt_tokens += static_cast<double>(spec.prompt.count());
   ++core.lending.accepted;
   ++requests.waiting;
@@ -178,7 +202,12 @@ SLUICE_INLINE void end_request(Core& core, Slot slot, const Draft& draft, Second
   detail::answer(core, core.row(slot), now);
   std::erase(core.requests.running, slot);
   core.lengths.learn(core.row(slot).generated);
-  if (policies.table.tiers != nullptr) policies.table.tiers->ended(core, slot, now, policies);
+  if (policies.table.is.parts_with)
+    core.prefix.use(slot, detail::user_of(core.row(slot)), core.row(slot).computed, core.limits.block_tokens);
+  if (policies.table.tiers != nullptr)
+    policies.table.tiers->ended(core, slot, now, policies);
+  else if (policies.table.on_end != nullptr)
+    detail::part(core, slot, now, policies);
   detail::release(core, slot);
   ++core.finished;
   core.last_finish_step = core.step;

@@ -115,22 +115,17 @@ class Tiers {
   }
   /// A request that waits from now on uses these blocks; they are worth at least `worth` as long as it waits.
   void want(Slot slot, std::span<const BlockKey> keys, double worth) {
-    Requests& requests = *levels_.requests;
-    requests.wanted.push_back({by(slot), {keys.begin(), keys.end()}, worth});
-    for (const BlockKey key : keys) {
-      double& known = requests.worth.try_emplace(static_cast<std::uint64_t>(key), worth).first->second;
-      known = std::max(known, worth);
-    }
+    note_wanted(by(slot), keys, worth);
     levels_[0].store.touch(keys, [&](std::size_t i) { return wanted(keys[i]); });
   }
   /// The request joins, and uses its blocks. They are worth `worth`, or what other requests that wait say.
   void join(Slot slot, std::span<const BlockKey> keys, double worth) {
-    (void)forget_wanted(slot);
+    (void)forget_wanted(by(slot));
     levels_[0].store.touch(keys, [&](std::size_t i) { return std::max(worth, wanted(keys[i])); });
   }
   /// The request will not join. Its blocks are worth what other requests that wait say.
   void leave(Slot slot) {
-    const std::vector<BlockKey> keys = forget_wanted(slot);
+    const std::vector<BlockKey> keys = forget_wanted(by(slot));
     levels_[0].store.weigh(keys, [&](std::size_t i) { return wanted(keys[i]); });
   }
   /// The first tier may have at most `room` blocks from now on, and evicts the excess.
@@ -314,6 +309,40 @@ class Tiers {
     }
   }
 
+  // What clients say of ended requests --------------------------------------------------------------------------------
+
+  /// Blocks that a request leaves and will not be used: the first to leave the first tier, the last one first, unless
+  /// somebody uses them before. Engines that share tiers do not know each other's users: they discard nothing.
+  void discard(std::span<const BlockKey> keys) {
+    if (engine_ == 0) levels_[0].store.leave_first(keys, [&](std::size_t i) { return wanted(keys[i]) > 0; });
+  }
+  /// A session's request has ended in a slot at `now`, and its next one is expected `returns` later.
+  struct Expectation {
+    std::uint32_t session = 0;
+    Slot slot{};
+    double worth = 0;
+    Seconds now{0}, returns{0};
+  };
+  /// These blocks of it are brought to the first tier by then, at the rates of an idle channel, and are worth as much
+  /// as is said until the session comes, or is twice as late.
+  void expect(const Expectation& of, std::span<const BlockKey> keys) {
+    if (of.session == 0) return;
+    came(of.session);
+    Seconds reads{0};
+    for (std::size_t i = 1; i < levels_.size(); ++i)
+      reads = std::max(reads, levels_[i].facts.latency + block_ * static_cast<std::int64_t>(keys.size()) /
+                                                             levels_[i].facts.read_rate);
+    if (store().replacement() == Replacement::least_worth) note_wanted(by(of.session), keys, of.worth);
+    levels_[0].store.weigh(keys, [&](std::size_t i) { return wanted(keys[i]); });
+    expected_.push_back({of, {keys.begin(), keys.end()}, of.now + std::max(Seconds{0}, of.returns - reads)});
+  }
+  /// The session's next request joins.
+  void came(std::uint32_t session) {
+    if (expected_.empty() || session == 0) return;
+    std::erase_if(expected_, [session](const Expected& one) { return one.of.session == session; });
+    (void)forget_wanted(by(session));
+  }
+
   // Between tiers -----------------------------------------------------------------------------------------------------
 
   /// Brings a request's blocks `keys`, from its first one on, to the first tier from position `first` on. It goes on
@@ -334,6 +363,7 @@ class Tiers {
   /// over or whose patience has ended.
   template <class Wake>
   void arrive_by(Seconds now, Wake&& wake) {
+    if (!expected_.empty()) bring_expected(now);
     for (std::size_t i = 0; i < levels_.size(); ++i) {
       TierLevel& level = levels_[i];
       std::size_t arrived = 0;
@@ -416,6 +446,13 @@ class Tiers {
     }
   };
 
+  struct Expected {
+    Expectation of;
+    std::vector<BlockKey> keys;
+    Seconds due{0}; ///< when its blocks are brought and used; after that, when it is twice as late
+    bool brought = false;
+  };
+
   using Requests = TierRequests;
   using Past = TierRequests::Past;
   using Wanted = TierRequests::Wanted;
@@ -448,6 +485,9 @@ class Tiers {
     levels_.all.push_back(std::make_shared<TierLevel>(std::move(level)));
   }
   [[nodiscard]] std::uint64_t by(Slot slot) const { return (engine_ << 32) + index(slot); }
+  [[nodiscard]] std::uint64_t by(std::uint32_t session) const {
+    return (std::uint64_t{1} << 63) + (engine_ << 32) + session;
+  }
   /// What a block is worth to the requests that wait.
   [[nodiscard]] double wanted(BlockKey key) const {
     const auto& worth = levels_.requests->worth;
@@ -455,11 +495,20 @@ class Tiers {
     const auto known = worth.find(static_cast<std::uint64_t>(key));
     return known == worth.end() ? 0 : known->second;
   }
-  /// A request waits no longer. Returns the blocks that it wanted.
-  std::vector<BlockKey> forget_wanted(Slot slot) {
+  /// A request that waits, or a session that is expected, wants these blocks.
+  void note_wanted(std::uint64_t of, std::span<const BlockKey> keys, double worth) {
+    Requests& requests = *levels_.requests;
+    requests.wanted.push_back({of, {keys.begin(), keys.end()}, worth});
+    for (const BlockKey key : keys) {
+      double& known = requests.worth.try_emplace(static_cast<std::uint64_t>(key), worth).first->second;
+      known = std::max(known, worth);
+    }
+  }
+  /// It wants them no longer. Returns them.
+  std::vector<BlockKey> forget_wanted(std::uint64_t of) {
     Requests& requests = *levels_.requests;
     const auto one = std::find_if(requests.wanted.begin(), requests.wanted.end(),
-                                  [&](const Wanted& wanted) { return wanted.by == by(slot); });
+                                  [of](const Wanted& wanted) { return wanted.by == of; });
     if (one == requests.wanted.end()) return {};
     std::vector<BlockKey> keys = std::move(one->keys);
     requests.wanted.erase(one);
@@ -478,6 +527,29 @@ class Tiers {
       most[i] = std::max(most[i], most[i + 1]);
     }
     return keys;
+  }
+  /// What is due by `now` happens when it was due: nothing has used the channels of an idle engine in between.
+  void bring_expected(Seconds now) {
+    for (std::size_t i = 0; i < expected_.size();) {
+      Expected& one = expected_[i];
+      const std::span<const BlockKey> keys(one.keys);
+      const auto worth_of = [&](std::size_t block) { return wanted(keys[block]); };
+      if (!one.brought && one.due <= now) {
+        const Found found = find(keys);
+        levels_[0].store.touch(keys.first(found.first), worth_of);
+        if (found.lower > 0)
+          fetch({one.of.slot, nobody, false}, keys.first(found.first + found.lower), found.first, one.of.worth, one.due);
+        one.brought = true;
+        one.due = one.of.now + 2 * one.of.returns;
+      }
+      if (!one.brought || one.due > now) {
+        ++i;
+        continue;
+      }
+      (void)forget_wanted(by(one.of.session));
+      levels_[0].store.weigh(keys, worth_of);
+      expected_.erase(expected_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
   }
   void note(BlockKey key, Past past) {
     Past& known = levels_.requests->past[static_cast<std::uint64_t>(key)].latest;
@@ -584,6 +656,7 @@ class Tiers {
   Seconds run_until_{0};                                  ///< end of the last iteration: the link is idle since
   Seconds within_at_{-1}, within_end_{0};                 ///< of the last load within an iteration: its start, its end
   std::vector<Fetch> fetches_;
+  std::vector<Expected> expected_; ///< sessions whose next request is expected
   bool explains_ = false;
   std::uint64_t engine_ = 0; ///< of those that share the tiers
 };

@@ -135,6 +135,7 @@ SLUICE_INLINE void explain(Core& core, Slot slot, const PolicyCalls& policies) {
 SLUICE_INLINE void started(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
   const CachingTable& caching = *policies.table.caching;
   const RequestRow& request = core.row(slot);
+  core.tiers->came(request.spec.session);
   if (caching.looks_ahead)
     core.tiers->join(slot, core.prefix.keys_within(slot, request.context() - Tokens{1}, core.limits.block_tokens),
                      caching.worth(policies.policies, core.view(now), request).score);
@@ -200,9 +201,26 @@ SLUICE_INLINE void ended(Core& core, Slot slot, Seconds now, const PolicyCalls& 
   RequestRow& request = core.row(slot);
   request.phase = Phase::ended;
   if (policies.table.caching->writes != Writes::evicted) offer(core, slot, core.view(now), policies);
-  if (request.spec.session == 0 || !core.policies->is.finds_released) return;
+  const bool may_pin = core.policies->is.finds_released &&
+                       (request.spec.session != 0 || request.spec.whole(not_a_policy).hints.ttl.count() > 0);
+  if (!may_pin && !policies.table.caching->heeds.any()) {
+    if (policies.table.on_end != nullptr) part(core, slot, now, policies);
+    return;
+  }
   const Worth worth = policies.table.caching->worth(policies.policies, core.view(now), request);
-  if (!(worth.pinned.count() > 0)) return;
+  const Tokens block = core.limits.block_tokens;
+  if (worth.returns.count() > 0)
+    core.tiers->expect({request.spec.session, slot, worth.score, now, worth.returns},
+                       core.prefix.keys_within(slot, std::min(request.computed, worth.kept), block));
+  if (worth.kept < request.computed) {
+    const std::span<const BlockKey> keys = core.prefix.keys_within(slot, request.computed, block);
+    const auto kept = static_cast<std::size_t>(blocks_for(std::max(worth.kept, Tokens{0}), block).count());
+    core.tiers->discard(
+        keys.subspan(std::min(keys.size(), std::max(kept, core.prefix.first_own(slot, user_of(request),
+                                                                                request.computed, block)))));
+  }
+  if (policies.table.on_end != nullptr) part(core, slot, now, policies);
+  if (!may_pin || !(worth.pinned.count() > 0)) return;
   core.prefix.pin(slot, {{}, core.footprint(request).device, request.spec.session, now + worth.pinned});
   request.blocks = TokenBlocks{0};
   request.slack = Tokens{0};

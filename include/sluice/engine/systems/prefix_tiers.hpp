@@ -12,8 +12,11 @@
 #include "sluice/policy/caching/pauses_when_slow.hpp"
 #include "sluice/policy/caching/pin_sessions.hpp"
 #include "sluice/policy/caching/queue_aware.hpp"
+#include "sluice/policy/caching/soonest_first.hpp"
+#include "sluice/policy/caching/with_hints.hpp"
 #include "sluice/policy/caching/within_slos.hpp"
 #include "sluice/policy/caching/write_through.hpp"
+#include "sluice/policy/retention/keep_by_hints.hpp"
 
 namespace sluice {
 
@@ -104,6 +107,12 @@ using Continuum = With<VllmPrefixCaching, OldestSessionFirst, PinSessions>;
 /// InferCept: preserve, swap or discard by least waste; what it brings back it loads layer by layer, or computes again.
 using InferCept = With<VllmPrefixCaching, IfFaster<LeastWaste>>;
 
+/// KVFlow's idea: clients say when they come back, and the host keeps and has what comes back the soonest.
+using KvFlow = With<VllmPrefixCaching, KeepByHints, SoonestFirst>;
+
+/// HiCache for clients that give a TTL of their own, keep a part, release, or announce their return.
+using HiCacheHints = With<VllmPrefixCaching, KeepByHints, WithHints<HiCacheRule>>;
+
 #ifdef SLUICE_COMPILED // in the library
 extern template class BasicEngine<VllmOffload::composition>;
 extern template class BasicEngine<Lmcache::composition>;
@@ -119,6 +128,8 @@ extern template class BasicEngine<CachedAttention::composition>;
 extern template class BasicEngine<AdaptiveOffload::composition>;
 extern template class BasicEngine<Continuum::composition>;
 extern template class BasicEngine<InferCept::composition>;
+extern template class BasicEngine<KvFlow::composition>;
+extern template class BasicEngine<HiCacheHints::composition>;
 #endif
 
 } // namespace sluice

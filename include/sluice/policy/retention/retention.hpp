@@ -84,11 +84,22 @@ concept NamesCopyAhead = requires(P& policy, const View& view, LayerBlocks idle)
   policy.copy_ahead(view, idle);
 };
 
+/// `P` says how much of an ended request keeps its place among the blocks that can be found.
+template <class P>
+concept JudgesEnded = requires(const P& policy, const View& view, const RequestRow& row) {
+  requires std::same_as<decltype(policy.on_end(view, row)), Tokens>;
+};
+template <class P>
+concept NamesOnEnd = requires(P& policy, const View& view, const RequestRow& row) {
+  policy.on_end(view, row);
+};
+
 /// `P` has a hook exactly if its constant says so.
 template <class P>
 concept RetentionAsSaid = StatesHiding<P> &&
     hook_as_said(KeepsHidden<P>, HasHiddenLayers<P>, NamesHiddenLayers<P>) && StatesCopying<P> &&
-    hook_as_said(CopiesAhead<P>, HasCopyAhead<P>, NamesCopyAhead<P>);
+    hook_as_said(CopiesAhead<P>, HasCopyAhead<P>, NamesCopyAhead<P>)&&
+    hook_as_said(NamesOnEnd<P>, JudgesEnded<P>, NamesOnEnd<P>) && (!NamesOnEnd<P> || bool(P::finds_released));
 
 /// What remains of the KV of a preempted request.
 ///
@@ -106,6 +117,9 @@ concept RetentionAsSaid = StatesHiding<P> &&
 ///     how many layer blocks of full blocks to copy during this iteration, out of the `idle` that the outbound lane has
 ///     time for. The engine chooses which, keeps the copies while the host has room for them, and gives them up before
 ///     anything else.
+///  8. Optional, with `finds_released`: `on_end(view, row)`, asked when a request ends: how many of its oldest tokens
+///     keep their place. The room of blocks after these is taken before that of all others, except for blocks that
+///     another session has used, too.
 ///
 /// If the host has no room for KV that should move there, the engine drops it and reports that to the observers.
 template <class P>
@@ -148,6 +162,9 @@ struct Contract<roles::Retention> {
                     "sluice: this Retention policy has `copy_ahead`, but says copies_ahead = false: nothing would be "
                     "copied. Say true, or leave the hook out");
     }
+    static_assert(!NamesOnEnd<P> || (JudgesEnded<P> && bool(P::finds_released)),
+                  "sluice: this Retention policy has `on_end`, which must be `Tokens on_end(const View&, const "
+                  "RequestRow&) const`, and needs finds_released = true: the device keeps nothing otherwise");
     return true;
   }
 

@@ -70,6 +70,7 @@ SLUICE_SERVER_INLINE void OpenAiApp::complete(const HttpRequest& request, Kind k
       generation.slo = wanted.slo;
       generation.lead = metrics_.slos.lead(wanted.slo);
       generation.priority = wanted.priority;
+      generation.hints = wanted.hints;
       generation.salt = salt;
       generation.session = turn.session;
       generation.turn = turn.turn;

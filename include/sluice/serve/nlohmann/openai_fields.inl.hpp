@@ -48,7 +48,8 @@ inline constexpr std::string_view both_read[]{"model",
                                               "logprobs",
                                               "stream_options",
                                               "slo",
-                                              "priority"};
+                                              "priority",
+                                              "kv_hints"};
 
 /// OpenAI's fields for accounting, storage, routing and caching, and vLLM's settings of features that a request must
 /// enable with another field, which is refused.

@@ -28,6 +28,8 @@ void read_prompts(CompletionFields& fields, std::vector<CompletionPrompt>& into)
 
 void read_slo(CompletionFields& fields, Slo& into);
 
+void read_hints(CompletionFields& fields, SessionHints& into);
+
 } // namespace detail
 
 /// Parses the body of a request. Refuses deep nesting first, because copying and comparing JSON values is recursive.

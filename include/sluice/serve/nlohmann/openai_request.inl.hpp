@@ -88,6 +88,34 @@ SLUICE_SERVER_INLINE void read_slo(CompletionFields& fields, Slo& into) {
   into = {Seconds{ttft_ms / 1e3}, Seconds{tbt_ms / 1e3}};
 }
 
+SLUICE_SERVER_INLINE void read_hints(CompletionFields& fields, SessionHints& into) {
+  if (fields.error || !fields.has("kv_hints")) return;
+  const nlohmann::json& hints = fields["kv_hints"];
+  static constexpr const char* expected = "ttl, keep, release and prefetch";
+  if (!hints.is_object())
+    return fields.fail("kv_hints", std::string{"kv_hints is no object; expected one with "} + expected);
+  // As for an SLO: what the server ignores is refused.
+  static constexpr std::string_view known[]{"ttl", "keep", "release", "prefetch"};
+  for (auto field = hints.begin(); field != hints.end(); ++field) {
+    if (lists(known, field.key())) continue;
+    const std::string name = "kv_hints." + without_controls(excerpt(field.key()));
+    return fields.fail(name, name + " is no field of kv_hints; expected " + expected);
+  }
+  CompletionFields inner(hints);
+  double ttl = 0, prefetch = 0;
+  const std::string seconds = "seconds, from 0.001 to 3600";
+  inner.number("ttl", ttl, 1e-3, longest_hint.count(), seconds);
+  inner.number("prefetch", prefetch, 1e-3, longest_hint.count(), seconds);
+  inner.whole("keep", into.keep, 1, INT32_MAX);
+  inner.flag("release", into.release);
+  if (inner.error) return fields.fail("kv_hints." + inner.error->param, "kv_hints." + inner.error->message);
+  if (into.release && (ttl > 0 || prefetch > 0))
+    return fields.fail("kv_hints.release", "kv_hints.release with a time at which the session comes back; expected "
+                                           "release, or ttl and prefetch");
+  into.ttl = Seconds{ttl};
+  into.prefetch = Seconds{prefetch};
+}
+
 /// Returns whether arrays and objects in the text are nested more than `deepest` levels deep. The text need not be
 /// valid JSON.
 [[nodiscard]] inline bool is_deeper(std::string_view text, std::size_t deepest) {
@@ -186,6 +214,7 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_completion(std::string_view bo
   }
   detail::read_slo(fields, into.slo);
   fields.whole("priority", into.priority, INT32_MIN, INT32_MAX);
+  detail::read_hints(fields, into.hints);
   return fields.error;
 }
 

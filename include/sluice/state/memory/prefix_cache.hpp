@@ -6,6 +6,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/workload/content.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -167,10 +168,21 @@ class PrefixCache {
     for (std::size_t i = table.blocks.size(); i-- > 0;) {
       const std::uint32_t block = table.blocks[i];
       SLUICE_ASSERT(blocks_[block].holders > 0, "a block that is held");
-      if (--blocks_[block].holders == 0) append(block);
+      if (--blocks_[block].holders == 0) link(block, blocks_[ends()].before);
     }
     table.blocks.clear();
     table.sealed = 0;
+  }
+  /// The request gives up its blocks from number `first` on, which nobody is expected to find: those that no other
+  /// request holds are taken before all others, the last block first.
+  void release_first(Table& table, std::size_t first) {
+    for (std::size_t i = first; i < table.blocks.size(); ++i) {
+      const std::uint32_t block = table.blocks[i];
+      SLUICE_ASSERT(blocks_[block].holders > 0, "a block that is held");
+      if (--blocks_[block].holders == 0) link(block, ends());
+    }
+    table.blocks.resize(std::min(first, table.blocks.size()));
+    table.sealed = std::min(first, table.sealed);
   }
 
  private:
@@ -191,12 +203,13 @@ class PrefixCache {
     blocks_[blocks_[block].after].before = blocks_[block].before;
     --free_;
   }
-  void append(std::uint32_t block) {
-    const std::uint32_t last = blocks_[ends()].before;
-    blocks_[block].before = last;
-    blocks_[block].after = ends();
-    blocks_[last].after = block;
-    blocks_[ends()].before = block;
+  /// The block joins the queue behind `before`.
+  void link(std::uint32_t block, std::uint32_t before) {
+    const std::uint32_t after = blocks_[before].after;
+    blocks_[block].before = before;
+    blocks_[block].after = after;
+    blocks_[before].after = block;
+    blocks_[after].before = block;
     ++free_;
   }
 

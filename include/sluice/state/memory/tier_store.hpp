@@ -97,6 +97,21 @@ class TierStore {
         if (place(block) < set_aside) heap_.move(place(block), leaf_of(block), places());
       }
   }
+  /// The held ones of these blocks, except for those that `stays(i)`, are the first to leave, the last one first: as if
+  /// never used, and worth less than nothing. A use changes that.
+  template <class Stays>
+  void leave_first(std::span<const BlockKey> keys, Stays&& stays) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::uint32_t block = block_of(keys[i]);
+      if (block == nobody || is_absent(block) || stays(i)) continue;
+      if (replacement_ != Replacement::least_worth) {
+        move_first(block);
+        continue;
+      }
+      worth_[block] = -std::numeric_limits<double>::infinity();
+      if (place(block) < set_aside) heap_.move(place(block), leaf_of(block), places());
+    }
+  }
   /// A request's blocks `keys` are used: held ones are touched, the others stored, for which others are evicted:
   /// `evicted(key)` for each. `worth_of(i)`: of block i, if that is the replacement. `previous`: the request's block
   /// before them; without one they are its first. Returns how many were stored (written); with LFU a block may be
@@ -239,6 +254,21 @@ class TierStore {
   void move(std::uint32_t block, std::uint32_t to) {
     unlink(block);
     append(block, to);
+  }
+  /// The block is the oldest of the list that loses blocks first.
+  void move_first(std::uint32_t block) {
+    const std::uint32_t from = blocks_[block].list;
+    const std::uint32_t to = replacement_ == Replacement::least_frequent ? lowest_ : 0;
+    unlink(block);
+    List& list = lists_[to];
+    Block& of = blocks_[block];
+    of.list = to;
+    of.older = nobody;
+    of.newer = list.oldest;
+    (list.oldest == nobody ? list.newest : blocks_[list.oldest].older) = block;
+    list.oldest = block;
+    ++list.count;
+    if (replacement_ == Replacement::least_frequent) drop_if_empty(from);
   }
   std::uint32_t new_block(BlockKey key) {
     std::uint32_t block = free_;

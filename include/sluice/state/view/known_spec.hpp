@@ -6,6 +6,7 @@
 #include "sluice/workload/request.hpp"
 
 #include <optional>
+#include <type_traits>
 
 namespace sluice {
 
@@ -40,6 +41,41 @@ inline constexpr LengthPermit oracle = LengthPermit::of_policy<P>();
 /// The permission of engines, worlds, observers and tests. A test checks that no policy of the library uses it.
 inline constexpr LengthPermit not_a_policy = LengthPermit::of_outsider();
 
+/// `P` says which of its clients' hints it reads: `static constexpr HintSet heeds{.ttl = true};`.
+template <class P>
+concept HeedsHints = requires {
+  requires P::heeds == HintSet{P::heeds};
+  typename std::bool_constant<P::heeds.any()>;
+};
+
+/// The hints that a policy reads; none if it does not say so.
+template <class P>
+inline constexpr HintSet heeds_of = {};
+template <HeedsHints P>
+inline constexpr HintSet heeds_of<P> = P::heeds;
+
+/// The permission to read hints (`RequestRow::hints`): those that a policy says it heeds, so that a hint that a system
+/// ignores is ignored visibly. A hint is what a client says; it makes no policy an oracle.
+class HintPermit {
+ public:
+  template <class P>
+  static consteval HintPermit of_policy() {
+    static_assert(HeedsHints<P>, "sluice: this policy reads what clients say of their KV and does not say so: declare "
+                                 "`static constexpr HintSet heeds{.ttl = true};` with the hints that it reads");
+    return HintPermit{heeds_of<P>};
+  }
+  [[nodiscard]] constexpr HintSet heeds() const { return heeds_; }
+
+ private:
+  constexpr explicit HintPermit(HintSet heeds) : heeds_(heeds) {}
+
+  HintSet heeds_;
+};
+
+/// The permission of policy `P`, which must declare `heeds`: `row.hints(heeded<MyPolicy>).ttl`.
+template <class P>
+inline constexpr HintPermit heeded = HintPermit::of_policy<P>();
+
 /// Stands where a RequestSpec has its output: whatever reads it gets the sentence that says why not.
 class OutputThatOnlyAnOracleKnows {
  public:
@@ -65,7 +101,8 @@ class OutputThatOnlyAnOracleKnows {
 };
 
 /// A RequestSpec as a server knows it: all its fields but `output` and `output_is_bound`. The engine ends the request
-/// by its output length, and only an oracle may read that (`RequestRow::output`).
+/// by its output length, and only an oracle may read that (`RequestRow::output`). Hints are read with the permission of
+/// a policy that says which (`RequestRow::hints`).
 class KnownSpec : private RequestSpec {
  public:
   constexpr KnownSpec() = default;
@@ -85,6 +122,10 @@ class KnownSpec : private RequestSpec {
   /// replays, whose `RequestSpec::output` is the exact length.
   [[nodiscard]] constexpr std::optional<Tokens> output_bound() const {
     return output_is_bound ? std::optional{RequestSpec::output} : std::nullopt;
+  }
+  /// What its client says of its KV: the hints that the policy heeds, and nothing of the others.
+  [[nodiscard]] constexpr SessionHints hints(HintPermit permit) const {
+    return RequestSpec::hints.only(permit.heeds());
   }
   /// All of it, with the length of the answer.
   [[nodiscard]] constexpr const RequestSpec& whole(LengthPermit /*permit*/) const { return *this; }

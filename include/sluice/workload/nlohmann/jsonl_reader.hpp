@@ -95,6 +95,12 @@ void add_answer(std::vector<ContentPiece>& content, Tokens context, std::span<co
   return static_cast<std::int32_t>(*value);
 }
 
+/// Reads `kv_hints`, what a client says of its KV (`SessionHints`): an object with `ttl` and `prefetch` in seconds,
+/// `keep` in tokens and `release`, true or false. Nothing is said if the field is missing. `in_session`: whether the
+/// request belongs to a session, which `prefetch` is about.
+[[nodiscard]] Expected<SessionHints> read_hints(const nlohmann::json& object, const std::string& where,
+                                                bool in_session);
+
 /// A format's names for what every request has.
 struct JsonlNames {
   const char* arrival;
@@ -108,8 +114,8 @@ struct JsonlNames {
 /// Reads one request per line, in the order of arrival. `Format` has the constant `names` and the function
 /// `read_content(object, prompt, output, where, content)`, which fills the empty `content` from a line's object, or
 /// refuses the line.
-/// `slo_ttft_s` and `slo_tbt_s` (a request's own SLO in seconds) and `priority`, which no published format has, are
-/// optional.
+/// `slo_ttft_s` and `slo_tbt_s` (a request's own SLO in seconds), `priority` and `kv_hints`, which no published format
+/// has, are optional.
 template <class Format>
 class JsonlReader {
  public:
@@ -151,6 +157,9 @@ class JsonlReader {
     if (!content) return content.error();
     RequestSpec spec{*arrival, Tokens{*prompt}, Tokens{*output}, *slo};
     spec.priority = *priority;
+    const Expected<SessionHints> hints = read_hints(*object, lines_.where(), false);
+    if (!hints) return hints.error();
+    spec.hints = *hints;
     return std::optional{spec};
   }
 

@@ -8,6 +8,40 @@
 
 namespace sluice {
 
+SLUICE_READERS_INLINE Expected<SessionHints> read_hints(const nlohmann::json& object, const std::string& where,
+                                                        bool in_session) {
+  const auto field = object.find("kv_hints");
+  if (field == object.end() || field->is_null()) return SessionHints{};
+  const auto wrong = [&](const std::string& what, const char* expected) {
+    return Error{ErrorCode::bad_input, where, "kv_hints" + what, expected};
+  };
+  if (!field->is_object())
+    return wrong(std::string{" is a JSON "} + field->type_name(), "an object with ttl, keep, release or prefetch");
+  SessionHints hints;
+  const JsonFields fields(*field, where + ": kv_hints");
+  for (const auto& [name, value] : field->items()) {
+    if (name == "ttl" || name == "prefetch") {
+      const Expected<double> seconds = fields.number(name.c_str(), 1e-3, longest_hint.count(), "seconds, 0.001 to 3600");
+      if (!seconds) return seconds.error();
+      (name == "ttl" ? hints.ttl : hints.prefetch) = Seconds{*seconds};
+    } else if (name == "keep") {
+      const Expected<std::int64_t> tokens = fields.whole("keep", 1, max_request_tokens);
+      if (!tokens) return tokens.error();
+      hints.keep = static_cast<std::int32_t>(*tokens);
+    } else if (name == "release") {
+      if (!value.is_boolean()) return wrong(".release is " + excerpt(value.dump()), "true or false");
+      hints.release = value.get<bool>();
+    } else {
+      return wrong(" has '" + excerpt(name) + "'", "ttl, keep, release or prefetch");
+    }
+  }
+  if (hints.release && (hints.ttl.count() > 0 || hints.prefetch.count() > 0))
+    return wrong(" has release and a time at which the session comes back", "release, or ttl and prefetch");
+  if (hints.prefetch.count() > 0 && !in_session)
+    return wrong(".prefetch is of a request without a session", "a format with sessions, or ttl");
+  return hints;
+}
+
 SLUICE_READERS_INLINE void add_answer(std::vector<ContentPiece>& content, Tokens context,
                                       std::span<const ContentPiece> next) {
   std::size_t same = 0;

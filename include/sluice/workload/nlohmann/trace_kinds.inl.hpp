@@ -86,7 +86,7 @@ inline constexpr std::array<TraceKind, 15> all_trace_kinds{{
      "a recorded vLLM run, `sluice-serve --record`",
      true,
      {"queued_ts"},
-     "a line: `input_toks`, `output_toks`; `slo_ttft_s`, `slo_tbt_s`, `priority` if a request has its own",
+     "a line: `input_toks`, `output_toks`; `slo_ttft_s`, `slo_tbt_s`, `priority`, `kv_hints` if a request has its own",
      "`queued_ts`: seconds on the server's monotonic clock",
      "`session` and `turn` are kept; turns arrive as recorded",
      0,

@@ -28,6 +28,7 @@ struct VllmRunRecord {
   std::uint32_t session = 0; ///< `session` and `turn` if the client named its session; 0: it did not
   std::int32_t turn = 0;
   std::int32_t priority = 0; ///< `priority` if it is not 0
+  SessionHints hints{};      ///< `kv_hints` if the client said any
 
   friend bool operator==(const VllmRunRecord&, const VllmRunRecord&) = default;
 };

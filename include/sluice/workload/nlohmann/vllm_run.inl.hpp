@@ -47,6 +47,7 @@ SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> VllmRunReader::next()
   spec.session = (*record)->session;
   spec.turn = (*record)->turn;
   spec.priority = (*record)->priority;
+  spec.hints = (*record)->hints;
   return std::optional{spec};
 }
 
@@ -114,6 +115,9 @@ SLUICE_READERS_INLINE Status VllmRunReader::read_line() {
   const Expected<std::int32_t> priority = read_priority(fields);
   if (!priority) return priority.error();
   record.priority = *priority;
+  const Expected<SessionHints> hints = read_hints(*object, lines_.where(), record.session != 0);
+  if (!hints) return hints.error();
+  record.hints = *hints;
   const Expected<Slo> slo = read_slo(fields);
   if (!slo) return slo.error();
   record.slo = *slo;

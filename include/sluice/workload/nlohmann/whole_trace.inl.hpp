@@ -73,6 +73,9 @@ inline Expected<WholeTrace::Turn> read_hashed_turn(const nlohmann::json& object,
   WholeTrace::Turn turn;
   turn.spec = RequestSpec{Seconds{0}, Tokens{*prompt}, Tokens{*output}, *slo};
   turn.spec.priority = *priority;
+  const Expected<SessionHints> hints = read_hints(object, fields.where(), true);
+  if (!hints) return hints.error();
+  turn.spec.hints = *hints;
   const HashedPrompt hashed{.block = block, .prompt = turn.spec.prompt, .salt = 0};
   if (Status read = read_hash_ids(object, hashed, fields.where(), turn.content); !read) return read.error();
   return turn;

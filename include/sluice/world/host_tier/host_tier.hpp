@@ -93,6 +93,21 @@ class HostTier {
     if (order_.replacement() != Replacement::least_frequent)
       order_.touch(block_keys(keys), [worth](std::size_t) { return worth; });
   }
+  /// A session, or a request without one, has had these blocks; those that are not held are passed over.
+  void note_user(std::span<const RecordKey> keys, std::uint64_t user) {
+    for (const RecordKey& key : keys)
+      if (const auto found = entries_.find(block_key(key)); found != entries_.end()) {
+        std::uint64_t& known = found->second.user;
+        known = known == nobody || known == user ? user : several;
+      }
+  }
+  /// These blocks are the first to leave, the last one first, except for those that others have had, or that stay.
+  void leave_first(std::span<const RecordKey> keys, std::uint64_t user) {
+    order_.leave_first(block_keys(keys), [&](std::size_t i) {
+      const Entry& entry = at(keys[i]);
+      return entry.pins > 0 || entry.user != user;
+    });
+  }
   /// Pinned blocks are not evicted. Pins are counted.
   void pin(std::span<const RecordKey> keys) {
     for (const RecordKey& key : keys) ++at(key).pins;
@@ -212,7 +227,9 @@ class HostTier {
     RecordKey key;
     std::vector<std::int32_t> host; ///< by layer
     int pins = 0, sessions = 0;     ///< the latter are part of the former
+    std::uint64_t user = nobody;    ///< who has had it, or `several`
   };
+  static constexpr std::uint64_t nobody = 0, several = ~std::uint64_t{0}; ///< users
   struct SessionPin {
     std::uint32_t session = 0;
     std::uint64_t salt = 0;

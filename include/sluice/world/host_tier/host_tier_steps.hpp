@@ -18,10 +18,10 @@
 
 namespace sluice {
 
-/// The blocks of a session's request that has ended stay in the tier as long as its policy says.
+/// The blocks of a request that has ended stay in the tier as long as its policy says.
 inline void pin_for_session(MachineCore& core, std::uint32_t session, std::uint64_t salt, Seconds until, Seconds now,
                             std::vector<RecordKey> keys) {
-  if (session == 0 || !(until > Seconds{0}) || keys.empty()) return;
+  if (!(until > Seconds{0}) || keys.empty()) return;
   core.tier.pin_session(session, salt, std::move(keys), until, now);
 }
 
@@ -29,7 +29,7 @@ inline void pin_for_session(MachineCore& core, std::uint32_t session, std::uint6
 inline void unpin_session(MachineCore& core, std::uint32_t session) {
   core.tier.unpin_session(session);
   for (DepartedSequence& one : core.sequences.departed())
-    if (one.kept.session == session) one.kept.session = 0;
+    if (one.kept.session == session) one.pinned_until = Seconds{0};
 }
 
 /// A request leaves its slot. Its full blocks that the tier does not have go to the host, like those of a request that
@@ -72,6 +72,13 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
   keys.resize(static_cast<std::size_t>(full));
   if (full == first) {
     core.tier.unpin(keys);
+    core.tier.note_user(keys, sequence.kept.user());
+    if (sequence.kept.stays < Tokens{full * core.block_tokens}) {
+      const std::int64_t stay = std::max<std::int64_t>(0, sequence.kept.stays.count() / core.block_tokens);
+      core.tier.leave_first(std::span<const RecordKey>(keys).subspan(static_cast<std::size_t>(stay)),
+                            sequence.kept.user());
+      keys.resize(static_cast<std::size_t>(stay));
+    }
     pin_for_session(core, sequence.kept.session, salt, sequence.pinned_until, now, std::move(keys));
     return core.sequences.leave(sequence);
   }
@@ -125,6 +132,7 @@ void settle(MachineCore& core, Seconds now, const Added& added) {
       core.tier.touch_again(keys, one.kept.worth);
       keys.insert(keys.end(), one.keys.begin(),
                   one.keys.begin() + static_cast<std::ptrdiff_t>(core.tier.find(one.keys)));
+      core.tier.note_user(keys, one.kept.user());
       pin_for_session(core, one.kept.session, one.salt, one.pinned_until, now, std::move(keys));
     }
     core.tier.unpin(one.known);
@@ -133,9 +141,10 @@ void settle(MachineCore& core, Seconds now, const Added& added) {
 }
 
 /// A new sequence starts with `tokens` tokens of KV, whose blocks were kept for its request: from now on it shares them
-/// with the tier.
-inline void adopt(MachineCore& core, KvSequence& sequence, std::int64_t tokens) {
+/// with the tier. `user`: of its request (`KeptKv::user`).
+inline void adopt(MachineCore& core, KvSequence& sequence, std::int64_t tokens, std::uint64_t user) {
   const std::vector<RecordKey> keys = core.tier.take_kept(sequence.id);
+  core.tier.note_user(keys, user);
   sequence.in_tier = static_cast<std::int64_t>(keys.size());
   const std::int64_t blocks = tokens / core.block_tokens;
   SLUICE_ASSERT(blocks <= static_cast<std::int64_t>(keys.size()), "the tier keeps at least what `find` returned");

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// What clients say of their KV: each hint changes what it should where a policy heeds it, and nothing elsewhere.
+#include "sluice/engine/systems/prefix_tiers.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
+
+#include "engine/small_tiers.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace sluice::testing::tiers {
+
+namespace {
+
+/// A session's two turns, `later` seconds apart, with other requests in between that overwrite a small device.
+std::vector<KeyedRequest> two_turns(const SessionHints& hints, double later = 100, std::uint64_t others = 4) {
+  std::vector<KeyedRequest> all{request(0, 0, 1, 480, 20)};
+  all[0].spec.session = 1;
+  all[0].spec.hints = hints;
+  for (std::uint64_t i = 1; i <= others; ++i)
+    all.push_back(request(10.0 * static_cast<double>(i), i, 1 + i, 300, 20));
+  all.push_back(request(later, 9, 1, 480, 60));
+  all.back().spec.session = 1;
+  all.back().spec.turn = 1;
+  return all;
+}
+
+RequestSpec spec_with(const SessionHints& hints) {
+  RequestSpec spec;
+  spec.hints = hints;
+  return spec;
+}
+
+template <class E>
+RequestRecord last_of_turns(const SessionHints& hints, std::int64_t device, std::int64_t host, double later = 100) {
+  Tried<E> engine = engine_of<Tried<E>>(device, host);
+  return run(engine, two_turns(hints, later)).back();
+}
+
+/// Every hint, and all of them.
+std::vector<SessionHints> every_hint() {
+  return {{.ttl = Seconds{7}},
+          {.prefetch = Seconds{30}},
+          {.keep = 100},
+          {.release = true},
+          {.ttl = Seconds{7}, .prefetch = Seconds{30}, .keep = 40, .release = true}};
+}
+
+template <class E>
+std::vector<RequestRecord> of_all(const std::vector<KeyedRequest>& requests, std::int64_t device = 60,
+                                  std::int64_t host = 40) {
+  Tried<E> engine = engine_of<Tried<E>>(device, host);
+  return run(engine, requests);
+}
+
+} // namespace
+
+TEST_CASE("hints: their names, what is said, and what is kept") {
+  const SessionHints all{.ttl = Seconds{7}, .prefetch = Seconds{30}, .keep = 40, .release = true};
+  CHECK(name(all.said()) == "ttl, keep, release, prefetch");
+  CHECK(name(SessionHints{}.said()) == "none");
+  CHECK_FALSE(SessionHints{}.said().any());
+  CHECK(SessionHints{}.kept() > Tokens{1'000'000'000});
+  CHECK(SessionHints{.release = true}.kept() == Tokens{0});
+  CHECK(all.kept() == Tokens{40});
+  CHECK(all.only({.ttl = true}) == SessionHints{.ttl = Seconds{7}});
+  CHECK(all.only(all.said()) == all);
+  CHECK((all.said() - HintSet{.ttl = true, .release = true}) == HintSet{.keep = true, .prefetch = true});
+}
+
+TEST_CASE("hints: which engines read which, and a policy sees no others") {
+  CHECK(heeded_hints<Continuum> == HintSet{.ttl = true, .release = true});
+  CHECK(heeded_hints<InferCept> == HintSet{.ttl = true, .release = true});
+  CHECK(heeded_hints<KvFlow> == HintSet{.keep = true, .release = true, .prefetch = true});
+  CHECK(heeded_hints<HiCacheHints> == HintSet{.ttl = true, .keep = true, .release = true, .prefetch = true});
+  CHECK_FALSE(heeded_hints<CachedAttention>.any());
+  CHECK_FALSE(heeded_hints<AdaptiveOffload>.any());
+  CHECK_FALSE(heeded_hints<OrbitFlow>.any());
+  RequestRow row;
+  row.spec = spec_with(every_hint().back());
+  CHECK(row.hints(heeded<PinSessions>) == SessionHints{.ttl = Seconds{7}, .release = true});
+  CHECK(row.hints(heeded<KeepByHints>) == SessionHints{.keep = 40, .release = true});
+}
+
+TEST_CASE("hints that a system ignores change nothing, and without hints those that heed them change nothing") {
+  const auto same = [](const std::vector<RequestRecord>& a, const std::vector<RequestRecord>& b) {
+    REQUIRE(a.size() == b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      CHECK(a[i].first == b[i].first);
+      CHECK(a[i].last == b[i].last);
+      CHECK(a[i].found == b[i].found);
+      CHECK(a[i].loaded == b[i].loaded);
+    }
+  };
+  for (const SessionHints& hints : every_hint()) {
+    const auto ignores = [&]<class E>(std::type_identity<E>) {
+      same(of_all<E>(two_turns(hints)), of_all<E>(two_turns({})));
+    };
+    ignores(std::type_identity<VllmPrefixCaching>{});
+    ignores(std::type_identity<HiCache>{});
+    ignores(std::type_identity<HiCacheBack>{});
+    ignores(std::type_identity<CachedAttention>{});
+    ignores(std::type_identity<AdaptiveOffload>{});
+    ignores(std::type_identity<OrbitFlowCached>{});
+  }
+  for (const double later : {3.0, 45.0, 100.0}) {
+    same(of_all<HiCacheHints>(two_turns({}, later)), of_all<HiCache>(two_turns({}, later)));
+    same(of_all<With<VllmPrefixCaching, KeepByHints>>(two_turns({}, later)),
+         of_all<VllmPrefixCaching>(two_turns({}, later)));
+    same(of_all<With<HiCache, WithHints<PausesWhenSlow<HiCacheRule>>>>(two_turns({}, later)),
+         of_all<With<HiCache, PausesWhenSlow<HiCacheRule>>>(two_turns({}, later)));
+  }
+}
+
+TEST_CASE("ttl: the device holds the KV for so long, with a session or without, and not longer") {
+  const auto found = [](double ttl, double later, std::uint32_t session = 1) {
+    std::vector<KeyedRequest> all = two_turns({.ttl = Seconds{ttl}}, later);
+    all.front().spec.session = all.back().spec.session = session;
+    Tried<Continuum> engine = engine_of<Tried<Continuum>>(60, 0);
+    return run(engine, all).back().found;
+  };
+  CHECK(found(0, 100) == Tokens{0}); // 2 s
+  CHECK(found(200, 100) == Tokens{480});
+  CHECK(found(200, 100, 0) == Tokens{480});
+  CHECK(found(5, 100) == Tokens{0});
+  CHECK(last_of_turns<HiCacheHints>({.ttl = Seconds{200}}, 60, 10).found == Tokens{480});
+  CHECK(last_of_turns<HiCacheHints>({.ttl = Seconds{5}}, 60, 10).found == Tokens{0});
+  // At most `longest`, which the operator sets.
+  typename Tried<HiCacheHints>::Config config = config_of<Tried<HiCacheHints>>(60, 10);
+  config.caching.longest = Seconds{5};
+  Tried<HiCacheHints> bounded = engine_of<Tried<HiCacheHints>>(std::move(config));
+  CHECK(run(bounded, two_turns({.ttl = Seconds{200}})).back().found == Tokens{0});
+  // InferCept pins for a pause that wastes less than to compute again, and not for a longer one.
+  Tried<InferCept> engine = engine_of<Tried<InferCept>>(60, 100);
+  RequestRow row;
+  row.computed = Tokens{480};
+  const auto pinned = [&](const SessionHints& hints) {
+    row.spec = spec_with(hints);
+    return LeastWaste{}.worth(engine.view(), row, with_rate(1e9)).pinned;
+  };
+  const Seconds unsaid = pinned({});
+  REQUIRE(unsaid > Seconds{0});
+  CHECK(pinned({.ttl = unsaid * 0.5}) == unsaid * 0.5);
+  CHECK(pinned({.ttl = unsaid * 1.5}) == Seconds{0});
+  CHECK(pinned({.release = true}) == Seconds{0});
+}
+
+TEST_CASE("release: the device's blocks are overwritten first, and nothing is pinned or written") {
+  using Device = With<VllmPrefixCaching, KeepByHints>;
+  // The other requests need 21 blocks each: with a released session's they fit, and each other's stay.
+  const auto of = [](const SessionHints& hints) {
+    std::vector<KeyedRequest> all = two_turns(hints, 100, 2);
+    all.insert(all.end() - 1, request(60, 20, 2, 300, 20)); // the first of the others comes again
+    return of_all<Device>(all, 64, 0);
+  };
+  const std::vector<RequestRecord> said = of({.release = true}), unsaid = of({});
+  CHECK(unsaid[3].found == Tokens{288});
+  CHECK(said[3].found == Tokens{288});
+  CHECK(said.back().found < unsaid.back().found);
+  CHECK(last_of_turns<Continuum>({.ttl = Seconds{200}, .release = true}, 60, 0).found == Tokens{0});
+  Tried<HiCacheHints> engine = engine_of<Tried<HiCacheHints>>(60, 100);
+  const std::vector<KeyedRequest> all = two_turns({.release = true});
+  (void)run(engine, {all[0]});
+  CHECK(engine.tiers().store().size() == 0);
+  CHECK(engine.pinned().count() == 0);
+}
+
+TEST_CASE("release: what another session has used keeps its place on the device and in the tier") {
+  // Two sessions share 320 tokens; one is released. Others come until the device and the host must give up blocks.
+  for (const bool released : {false, true}) {
+    CAPTURE(released);
+    std::vector<KeyedRequest> all;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      all.push_back(request(10.0 * static_cast<double>(i), i, 1, 320, 160));
+      all.back().spec.session = static_cast<std::uint32_t>(1 + (i == 1 ? 1 : 0));
+      all.back().spec.turn = i == 2 ? 1 : 0;
+    }
+    all[2].spec.hints.release = released;
+    all.push_back(request(40, 7, 2, 160, 20));
+    all.push_back(request(60, 8, 1, 320, 160));
+    all.back().spec.session = 3;
+    CHECK(of_all<HiCacheHints>(all, 62, 45).back().found == Tokens{320});
+  }
+}
+
+TEST_CASE("release: a session's blocks leave a full tier first, and keep says how many stay") {
+  const auto stay = [](const SessionHints& hints) {
+    // The host has 60 blocks: 20 of another request, then 32 of a session's two turns, then 20 of a third request.
+    Tried<HiCacheHints> engine = engine_of<Tried<HiCacheHints>>(60, 60);
+    std::vector<KeyedRequest> all{request(0, 2, 2, 300, 20), request(10, 0, 1, 480, 20), request(20, 1, 1, 480, 20)};
+    for (const std::size_t turn : {1u, 2u}) all[turn].spec.session = 1;
+    all[2].spec.hints = hints;
+    all.push_back(request(30, 3, 3, 300, 20));
+    all.push_back(request(40, 4, 4, 16, 1)); // by then the others' blocks have crossed
+    (void)run(engine, all);
+    return std::pair{engine.tiers().store().find(all[0].keys), engine.tiers().store().find(all[2].keys)};
+  };
+  CHECK(stay({}).first < 20);
+  CHECK(stay({}).second == 31); // all of its last turn
+  CHECK(stay({.release = true}).first == 20);
+  CHECK(stay({.release = true}).second < 20);
+  CHECK(stay({.keep = 64}).first == 20);
+  CHECK(stay({.keep = 64}).second >= 4);
+  CHECK(stay({.keep = 64, .release = true}) == stay({.keep = 64}));
+}
+
+TEST_CASE("keep: only so many tokens reach the tier, and stay on the device") {
+  Tried<HiCacheHints> engine = engine_of<Tried<HiCacheHints>>(60, 100);
+  std::vector<KeyedRequest> all = two_turns({.keep = 100});
+  (void)run(engine, {all[0], request(50, 99, 99, 16, 1)});
+  CHECK(engine.tiers().store().find(all[0].keys) == 6);
+  CHECK(last_of_turns<HiCacheHints>({.keep = 100}, 60, 200).found == Tokens{96});
+  CHECK(last_of_turns<HiCacheHints>({}, 60, 200).found == Tokens{480});
+}
+
+TEST_CASE("prefetch: the KV is in the first tier when its session comes back, and the host keeps what comes soonest") {
+  const Tier disk{TokenBlocks{1000}, Replacement::least_recent, BytesPerSecond{1e6}, BytesPerSecond{1e6}, Seconds{0.1}};
+  const auto last = [&]<class E>(std::type_identity<E>, const SessionHints& hints, double later = 100) {
+    Tried<E> engine = engine_of<Tried<E>>(40, 40, {}, {disk});
+    return run(engine, two_turns(hints, later)).back();
+  };
+  using Hints = std::type_identity<HiCacheHints>;
+  const RequestRecord unsaid = last(Hints{}, {}), said = last(Hints{}, {.prefetch = Seconds{95}});
+  CHECK(unsaid.found == Tokens{480});
+  CHECK(said.found == Tokens{480});
+  CHECK(said.ttft() < unsaid.ttft());
+  // Announced for much later, it is fetched as if nothing had been said.
+  CHECK(last(Hints{}, {.prefetch = Seconds{3000}}).ttft() == unsaid.ttft());
+  // KvFlow's host keeps what is announced: it finds all without a disk.
+  using Flow = std::type_identity<KvFlow>;
+  const auto on_host = [](auto type, const SessionHints& hints, double later) {
+    using E = typename decltype(type)::type;
+    return last_of_turns<E>(hints, 40, 40, later).found;
+  };
+  CHECK(on_host(Flow{}, {.prefetch = Seconds{95}}, 100) == Tokens{480});
+  CHECK(on_host(Flow{}, {}, 100) < Tokens{480});
+  CHECK(on_host(std::type_identity<CachedAttention>{}, {.prefetch = Seconds{95}}, 100) < Tokens{480});
+  // Twice as late as announced, it is worth nothing.
+  CHECK(on_host(Flow{}, {.prefetch = Seconds{6}}, 100) < Tokens{480});
+}
+
+TEST_CASE("hints on little memory: nothing is lost, and runs that look ahead or not keep their accounts") {
+  Random random(11);
+  for (int trial = 0; trial < 60; ++trial) {
+    std::vector<KeyedRequest> all;
+    double now = 0;
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      now += 3 * random.uniform();
+      const std::uint64_t session = 1 + random.below(6);
+      all.push_back(request(now, i, session % 3, 16 * static_cast<std::int64_t>(random.below(20)),
+                            1 + static_cast<std::int64_t>(random.below(100))));
+      RequestSpec& spec = all.back().spec;
+      spec.session = random.below(4) == 0 ? 0 : static_cast<std::uint32_t>(session);
+      spec.output = Tokens{1 + static_cast<std::int64_t>(random.below(60))};
+      if (random.below(3) == 0) spec.hints.ttl = Seconds{20 * random.uniform() + 0.1};
+      if (random.below(3) == 0) spec.hints.prefetch = Seconds{5 * random.uniform() + 0.1};
+      if (random.below(3) == 0) spec.hints.keep = static_cast<std::int32_t>(1 + random.below(300));
+      spec.hints.release = random.below(3) == 0;
+    }
+    const auto device = 40 + static_cast<std::int64_t>(random.below(60));
+    const auto host = static_cast<std::int64_t>(random.below(80));
+    const std::vector<Tier> lower = lower_tiers(random);
+    const auto check = [&]<class E>(std::type_identity<E>) {
+      Tried<E> engine = engine_of<Tried<E>>(device, host, {}, lower);
+      CHECK(run(engine, all).size() == all.size());
+    };
+    check(std::type_identity<HiCacheHints>{});
+    check(std::type_identity<With<HiCacheHints, OneStepAhead>>{});
+    check(std::type_identity<KvFlow>{});
+    check(std::type_identity<With<KvFlow, OneStepAhead>>{});
+    check(std::type_identity<Continuum>{});
+    check(std::type_identity<InferCept>{});
+    check(std::type_identity<With<HiCacheBack, KeepByHints, WithHints<HiCacheBackRule>>>{});
+    check(std::type_identity<With<OrbitFlowCached, WithHints<HiCacheRule>>>{});
+    check(std::type_identity<With<VllmPrefixCaching, KeepByHints>>{});
+  }
+}
+
+} // namespace sluice::testing::tiers
