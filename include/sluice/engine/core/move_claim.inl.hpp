@@ -79,7 +79,7 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     else if (loaded.count() > 0)
       load_from_host(core, request, moves);
     const LayerBlocks written =
-        LayerBlocks{std::max<std::int64_t>(0, head - loaded.count()) * target.host.count()} +
+        core.geometry.moved(TokenBlocks{std::max<std::int64_t>(0, head - loaded.count())}) * target.host.count() +
         hidden.room(target.state_blocks(request.blocks, block_tokens).count() * target.hidden_on_host().count() +
                     request.blocks.count() * with_states);
     moves.written_blocks += static_cast<double>(written.count());
@@ -97,7 +97,7 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
   const TokenBlocks states =
       target.state_blocks(request.blocks, block_tokens) - target.state_blocks(held, block_tokens);
   const LayerBlocks fresh =
-      LayerBlocks{grown.count() * target.host.count()} +
+      core.geometry.moved(grown) * target.host.count() +
       hidden.room(states.count() * target.hidden_on_host().count() + (request.blocks - held).count() * with_states);
   moves.to_host += fresh;
   // One token's KV or states per step are too little to count, unless the whole layer goes back.
@@ -118,10 +118,10 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     just_in_time = from.host & target.host;
   }
   if (just_in_time.empty()) return;
-  const TokenBlocks streamed = from.head_blocks(held, block_tokens);
-  moves.to_device += LayerBlocks{streamed.count() * just_in_time.count()};
+  const LayerBlocks streamed = core.geometry.moved(from.head_blocks(held, block_tokens)); // of each layer
+  moves.to_device += streamed * just_in_time.count();
   const LayerSet back = target.written_back ? just_in_time & target.host : LayerSet{};
-  moves.to_host += LayerBlocks{streamed.count() * back.count()};
+  moves.to_host += streamed * back.count();
   moves.streams.push_back({just_in_time, static_cast<double>(streamed.count()), back});
 }
 
