@@ -162,8 +162,10 @@ class RuleSearch {
   double link_bound(std::size_t depth, double moved, double buffer) const {
     const Instance& instance = problem_->instance();
     const double to_free = need_ + weights_ + buffer - moved;
-    // One more request frees at most all its layers except those that it holds itself.
-    const double most_freed = std::max(0.0, movable_ - rule_->held_layers);
+    // One more request frees at most all its layers except those that it holds itself. (A rule that holds two
+    // neighbours may hold one where not all layers may be offloaded.)
+    const int held = instance.among.empty() ? rule_->held_layers : std::min(rule_->held_layers, 1);
+    const double most_freed = std::max(0.0, movable_ - held);
     if (to_free > rest_blocks_[depth] * most_freed + 1e-9 * std::abs(need_) + 1e-6) return infinity;
     if (to_free > 0) {
       // If each request holds a layer of its own, freeing blocks costs the link more than the blocks themselves; if one
