@@ -44,6 +44,7 @@ template <class C>
     if (L::room(TokenBlocks{1}, 1, layers) != LayerBlocks{1}) return "its Layout groups layers";
   const bool moves_layers = Placed::places_layers || !placement.least(layers).all_resident();
   if (!moves_layers) return nullptr;
+  if constexpr (!L::layerwise) return "its Layout holds all layers of a block together";
   if constexpr (Retained::copies_ahead) return "its Retention policy copies the blocks of all layers alike";
   return movable.empty() ? "its Placement policy moves single layers, and none here keeps only what grows" : nullptr;
 }

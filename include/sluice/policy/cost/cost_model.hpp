@@ -51,6 +51,12 @@ concept TimesLayers = requires(const P& model, const Work& work, std::span<doubl
   { model.layer_times(work, layers_s) } -> std::same_as<bool>;
 };
 
+/// `P` has a `layer_times`.
+template <class P>
+concept NamesLayerTimes = requires {
+  &P::layer_times;
+};
+
 /// Writes each layer's own time in seconds, which is `mean` (`step(work).layer`) if the model does not tell layers apart.
 template <class P>
 void own_layer_times(const P& model, const Work& work, Seconds mean, std::span<double> layers_s) {
@@ -95,7 +101,8 @@ concept Observes = requires(const P& model, typename P::State& state, const Obse
 /// allocates nothing; a time is finite and not negative; more work never takes less time (noise in a measured table may
 /// break this).
 template <class P>
-concept CostModel = PlaysRole<P, roles::Cost> && HasState<P> && Predictor<P> && HasPredictor<P> && Observes<P>;
+concept CostModel = PlaysRole<P, roles::Cost> && HasState<P> && Predictor<P> && HasPredictor<P> && Observes<P> &&
+    (TimesLayers<P> || !NamesLayerTimes<P>);
 
 template <>
 struct Contract<roles::Cost> {
@@ -108,6 +115,9 @@ struct Contract<roles::Cost> {
                                "nothing");
     static_assert(PredictsStep<P>, "sluice: this CostModel needs `StepTime step(const Work&) const`");
     static_assert(KnowsLink<P>, "sluice: this CostModel needs `LinkCost link() const`");
+    static_assert(TimesLayers<P> || !NamesLayerTimes<P>,
+                  "sluice: this CostModel's `layer_times` would never be called: write `bool layer_times(const Work&, "
+                  "std::span<double> seconds) const`, which returns whether it wrote each layer's own time");
     if constexpr (HasState<P>) {
       static_assert(HasPredictor<P>,
                     "sluice: this CostModel needs `const P& predictor(const State&) const` that returns "

@@ -191,7 +191,7 @@ concept KeepsStates = requires {
 /// for `task.window.min` iterations; removing a claim never makes a feasible task infeasible.
 template <class P>
 concept Placement = PlaysRole<P, roles::Placement> && HasPlacementState<P> && SolvesPlacement<P> &&
-    StatesLeastHolding<P> && StatesPlacesLayers<P>;
+    StatesLeastHolding<P> && StatesPlacesLayers<P> && !(PlacesUnequalLayers<P> && (Rebuilds<P> || KeepsStates<P>));
 
 template <>
 struct Contract<roles::Placement> {
@@ -211,6 +211,9 @@ struct Contract<roles::Placement> {
                                          "holding with the least device memory that it could choose");
     static_assert(StatesPlacesLayers<P>, "sluice: this Placement policy needs `static constexpr bool places_layers = "
                                          "true;` (false if a request is on the device whole or not at all)");
+    static_assert(!(PlacesUnequalLayers<P> && (Rebuilds<P> || KeepsStates<P>)),
+                  "sluice: this Placement policy rebuilds layers (`rebuilds` or `keeps_states`) and says "
+                  "unequal_layers = true: K and V are rebuilt only where all layers keep the same, so leave that out");
     return true;
   }
 
