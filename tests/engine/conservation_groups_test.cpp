@@ -10,6 +10,7 @@
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/orbitflow_baselines.hpp"
 #include "sluice/engine/systems/other_admissions.hpp"
+#include "sluice/engine/systems/pie.hpp"
 #include "sluice/engine/systems/scorpio.hpp"
 #include "sluice/engine/systems/streamed_weights.hpp"
 #include "sluice/engine/systems/superinfer.hpp"
@@ -59,6 +60,7 @@ SLUICE_CONSERVES_GROUPS(FlexGen)
 SLUICE_CONSERVES_GROUPS(SloAware)
 SLUICE_CONSERVES_GROUPS(DynamicHeuristic)
 SLUICE_CONSERVES_GROUPS(DeepSpeedInference)
+SLUICE_CONSERVES_GROUPS(Pie)
 
 template <class System>
 std::string refusal_of(const Trial& trial) {
@@ -108,8 +110,8 @@ TEST_CASE("a composition that needs equal layers is refused by naming its part a
   CHECK(refusal_of<OrbitFlow>(trial).empty());
 }
 
-TEST_CASE_TEMPLATE("one group of all tokens in all layers is the model without groups", System, VllmSwap, OrbitFlow,
-                   OrbitFlowPool, DynamicHeuristic) {
+TEST_CASE_TEMPLATE("one group of all tokens in all layers is the model without groups", System, VllmSwap, Keeping,
+                   OrbitFlow, OrbitFlowPool, DynamicHeuristic, Pie) {
   using E = With<System, testing::SmallCost, BasicSimulated<testing::SmallCost>, Summary>;
   Random random(17);
   for (int round = 0; round < 20; ++round) {

@@ -110,12 +110,17 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     return;
   }
   LayerSet just_in_time = from.host;
-  if ((returns || from.attended_on_host) && !(policies.table.is.returns_layerwise && core.geometry.alike())) {
-    // All of it must arrive before the first layer starts.
-    moves.urgent_blocks += static_cast<double>(delta.to_device.count());
-    moves.first_blocks += static_cast<double>(delta.to_device.count());
-    moves.to_device += delta.to_device;
+  const auto arrive_first = [&moves](LayerBlocks blocks) { // before the first layer starts
+    moves.urgent_blocks += static_cast<double>(blocks.count());
+    moves.first_blocks += static_cast<double>(blocks.count());
+    moves.to_device += blocks;
+  };
+  if ((returns || from.attended_on_host) && !policies.table.is.returns_layerwise) {
+    arrive_first(delta.to_device);
     just_in_time = from.host & target.host;
+  } else if (returns && !core.geometry.alike()) { // windows and states come whole
+    just_in_time = from.host & core.geometry.movable();
+    arrive_first(LayerBlocks{core.geometry.kv().room(0, held.count(), held.count(), from.host - just_in_time)});
   }
   if (just_in_time.empty()) return;
   const LayerBlocks streamed = core.geometry.moved(from.head_blocks(held, block_tokens)); // of each layer

@@ -85,12 +85,11 @@ struct PlacementTask {
       for (const Claim& claim : claims.first(count)) slo = std::min(slo, view.row(claim.slot).spec.slo.tbt);
     return slo;
   }
-  /// The fewest layers that must leave the device if requests with `blocks` per layer in all give up the same ones:
-  /// the resident rest fits, without what is in flight and what layers keep that cannot leave.
-  [[nodiscard]] int fewest_away(std::int64_t blocks) const {
+  /// The fewest layers that must leave the device if all requests give up the same ones, each of which takes `each` of
+  /// them: the resident rest fits, without what is in flight and what layers keep that cannot leave.
+  [[nodiscard]] int fewest_away(LayerBlocks each) const {
     const int most = among().count();
-    const std::int64_t each = blocks * view.geometry.moved_units;
-    const std::int64_t resident = each > 0 ? device_budget.count() / each : most;
+    const std::int64_t resident = each.count() > 0 ? device_budget.count() / each.count() : most;
     return static_cast<int>(std::max<std::int64_t>(0, most - resident));
   }
   /// The link in the evaluator's unit.
