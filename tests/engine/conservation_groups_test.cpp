@@ -89,7 +89,7 @@ TEST_CASE("a composition that needs equal layers is refused by naming its part a
   };
   says(refusal_of<Confluence>(trial), "its Placement policy counts layers of one size");
   says(refusal_of<CopiedDistance>(trial), "its Retention policy copies the blocks of all layers alike");
-  says(refusal_of<Neo>(trial), "its Admission policy counts blocks of one size");
+  says(refusal_of<Neo>(trial), "its Placement policy counts layers of one size");
   says(refusal_of<AptServe>(trial), "its Placement policy rebuilds layers");
   says(refusal_of<VllmRecomputeSized>(trial), "its Placement policy counts layers of one size");
   says(refusal_of<HCache>(trial), "its Retention policy keeps hidden states of single layers");

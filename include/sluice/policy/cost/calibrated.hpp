@@ -190,7 +190,7 @@ class Calibrated {
     const auto count = seen.layers_s.size();
     SLUICE_ASSERT(count == static_cast<std::size_t>(seen.layers) && count <= max_layers, "a time for each layer");
     std::array<double, max_layers> predicted, ratios;
-    const StepTime outside = layer_times(base_, seen.work, {predicted.data(), count});
+    const StepTime outside = sluice::layer_times(base_, seen.work, {predicted.data(), count});
     double layers_s = 0;
     std::size_t known = 0;
     for (std::size_t layer = 0; layer < count; ++layer) {
