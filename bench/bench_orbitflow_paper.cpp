@@ -63,7 +63,7 @@ void solve_beside(const Instance& instance, const Solution& pruned, ExactSearch<
     ++out.shorter;
     out.gains.push_back(pruned.step_s / other.step_s - 1);
     std::vector<LayerSet> distances;
-    DistanceSpace::candidates(instance.layers(), distances);
+    DistanceSpace::candidates(instance.movable(), distances);
     const auto by_distance = [&](const LayerSet& set) {
       return std::any_of(distances.begin(), distances.end(),
                          [&](const LayerSet& one) { return one.count() == set.count(); });

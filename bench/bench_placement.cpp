@@ -98,7 +98,7 @@ int compare_with_milp(int instances, std::uint64_t seed, int limit_ms) {
   Random random{seed + 1000};
   ExactSearch<DistanceSpace, DeadlinePool> planner;
   std::vector<LayerSet> candidates;
-  DistanceSpace::candidates(32, candidates);
+  DistanceSpace::candidates(LayerSet::all(32), candidates);
   planner.solve(bench::random_instance(random, 4, 32));
   std::vector<double> ratios, seconds;
   int solved = 0;

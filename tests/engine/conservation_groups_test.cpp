@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conservation for a model with KV in groups, of the engines that move whole requests or none; and the refusal of the
-// others.
+// Conservation for a model with KV in groups, of the engines that move whole requests or single layers that only grow;
+// and the refusal of the others.
 #include "sluice/engine/systems/apt_serve.hpp"
 #include "sluice/engine/systems/confluence.hpp"
 #include "sluice/engine/systems/ellm.hpp"
@@ -10,6 +10,7 @@
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/orbitflow_baselines.hpp"
 #include "sluice/engine/systems/other_admissions.hpp"
+#include "sluice/engine/systems/pie.hpp"
 #include "sluice/engine/systems/scorpio.hpp"
 #include "sluice/engine/systems/streamed_weights.hpp"
 #include "sluice/engine/systems/superinfer.hpp"
@@ -36,6 +37,8 @@ using Copying = With<SuperInfer, Restless>;
 using CopyingPerLayer = Engine<Restless, EagerCopy>;
 using Keeping = Engine<AllResident, KeepUntilNeeded, EveryStep>;
 using SwapAhead = Engine<OneStepAhead, MoveToHost, EveryStep>;
+using SwappedDistance = With<OrbitFlow, MoveToHost>;
+using CopiedDistance = Engine<DistancePlacement, EagerCopy>;
 
 SLUICE_CONSERVES_GROUPS(VllmRecompute)
 SLUICE_CONSERVES_GROUPS(VllmSwap)
@@ -49,6 +52,15 @@ SLUICE_CONSERVES_GROUPS(SuperInfer)
 SLUICE_CONSERVES_GROUPS(Copying)
 SLUICE_CONSERVES_GROUPS(CopyingPerLayer)
 SLUICE_CONSERVES_GROUPS(Keeping)
+SLUICE_CONSERVES_GROUPS(OrbitFlow)
+SLUICE_CONSERVES_GROUPS(OrbitFlowPool)
+SLUICE_CONSERVES_GROUPS(OrbitFlowUniform)
+SLUICE_CONSERVES_GROUPS(SwappedDistance)
+SLUICE_CONSERVES_GROUPS(FlexGen)
+SLUICE_CONSERVES_GROUPS(SloAware)
+SLUICE_CONSERVES_GROUPS(DynamicHeuristic)
+SLUICE_CONSERVES_GROUPS(DeepSpeedInference)
+SLUICE_CONSERVES_GROUPS(Pie)
 
 template <class System>
 std::string refusal_of(const Trial& trial) {
@@ -68,27 +80,39 @@ TEST_CASE("a composition that needs equal layers is refused by naming its part a
   REQUIRE(kv.add(2, {.kind = KvKind::state, .entry = 2048}));
   trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
   CHECK(refusal_of<VllmSwap>(trial).empty());
-  const std::string groups = ", and this model's layers are not alike: 1 of 3 layers keep all blocks, 1 at most 5 "
-                             "blocks, 1 the newest block of a request";
+  CHECK(refusal_of<OrbitFlow>(trial).empty());
+  CHECK(refusal_of<DeepSpeedInference>(trial).empty());
+  std::string groups = ", and this model's layers are not alike: 1 of 3 layers keep all blocks, 1 at most 5 blocks, 1 "
+                       "the newest block of a request";
   const auto says = [&](const std::string& line, const char* part) {
     CHECK_MESSAGE(line.find(part + groups) != std::string::npos, line);
   };
-  says(refusal_of<OrbitFlow>(trial), "its Placement policy cuts layers");
-  says(refusal_of<Confluence>(trial), "its Placement policy cuts layers");
-  says(refusal_of<DeepSpeedInference>(trial), "its Placement policy streams layers from the host");
-  says(refusal_of<Neo>(trial), "its Admission policy counts blocks of one size");
+  says(refusal_of<Confluence>(trial), "its Placement policy counts layers of one size");
+  says(refusal_of<CopiedDistance>(trial), "its Retention policy copies the blocks of all layers alike");
+  says(refusal_of<Neo>(trial), "its Placement policy counts layers of one size");
   says(refusal_of<AptServe>(trial), "its Placement policy rebuilds layers");
-  says(refusal_of<VllmRecomputeSized>(trial), "its Placement policy counts blocks of one size");
+  says(refusal_of<VllmRecomputeSized>(trial), "its Placement policy counts layers of one size");
   says(refusal_of<HCache>(trial), "its Retention policy keeps hidden states of single layers");
   says(refusal_of<VllmPrefixCaching>(trial), "its Retention policy finds the token blocks of ended requests");
   says(refusal_of<DeepSpeedWeights>(trial), "its Weights policy streams layers of one size");
   says(refusal_of<FutureMemory>(trial), "its Admission policy counts blocks of one size");
+  KvGroups bounded; // no layer only grows
+  REQUIRE(bounded.add(0, {.entry = 64}));
+  for (int layer = 0; layer < 3; ++layer)
+    REQUIRE(bounded.add(layer, {.kind = KvKind::sliding, .entry = 64, .window = 64}));
+  trial.kv = {KvBlocks(bounded, Tokens{16}), ReadLimits{bounded}};
+  CHECK(refusal_of<VllmSwap>(trial).empty());
+  groups = ", and this model's layers are not alike: 1 of 3 layers keep all blocks, 3 at most 5 blocks of a request";
+  says(refusal_of<OrbitFlow>(trial), "its Placement policy moves single layers, and none here keeps only what grows");
+  says(refusal_of<DeepSpeedInference>(trial),
+       "its Placement policy moves single layers, and none here keeps only what grows");
   trial.kv = {};
   CHECK(refusal_of<OrbitFlow>(trial).empty());
 }
 
-TEST_CASE("one group of all tokens in all layers is the model without groups") {
-  using E = With<VllmSwap, testing::SmallCost, BasicSimulated<testing::SmallCost>, Summary>;
+TEST_CASE_TEMPLATE("one group of all tokens in all layers is the model without groups", System, VllmSwap, Keeping,
+                   OrbitFlow, OrbitFlowPool, DynamicHeuristic, Pie) {
+  using E = With<System, testing::SmallCost, BasicSimulated<testing::SmallCost>, Summary>;
   Random random(17);
   for (int round = 0; round < 20; ++round) {
     Trial trial = testing::random_trial(random);

@@ -124,15 +124,18 @@ Expected<std::string> leave_out_equal_layers(const Options& options, const World
                                              std::vector<const System*>& systems) {
   if (!world.layered) return std::string{};
   const Geometry geometry = world.geometry(Limits{}.block_tokens);
+  const auto needs = [&](const System* system) {
+    return geometry.movable().empty() ? system->movable_layers : system->equal_layers;
+  };
   for (const System* system : systems)
-    if (system->equal_layers != nullptr && options.systems != "all")
+    if (needs(system) != nullptr && options.systems != "all")
       return Error{ErrorCode::unsupported, "--systems",
                    fmt::format("{} serves no model whose layers differ ({}), and {} has such: {} of a request",
-                               system->name, system->equal_layers, world.shape.name,
+                               system->name, needs(system), world.shape.name,
                                in_words(geometry.kv(), geometry.layers)),
                    "systems that move whole requests or none, such as VllmSwap; all leaves the others out"};
   const std::size_t left_out =
-      std::erase_if(systems, [](const System* system) { return system->equal_layers != nullptr; });
+      std::erase_if(systems, [&](const System* system) { return needs(system) != nullptr; });
   if (left_out == 0) return std::string{};
   return fmt::format("{} systems left out, which serve only models whose layers are alike", left_out);
 }

@@ -32,6 +32,10 @@ CostChoice::CostChoice(sluice::Roofline shard, const sluice::ModelShape& whole, 
 sluice::StepTime CostChoice::step(const sluice::Work& work) const {
   return std::visit([&work](const auto& model) { return model.step(work); }, model_->of);
 }
+bool CostChoice::layer_times(const sluice::Work& work, std::span<double> layers_s) const {
+  const auto* layered = std::get_if<sluice::LayeredRoofline>(&model_->of);
+  return layered != nullptr && layered->layer_times(work, layers_s);
+}
 sluice::LinkCost CostChoice::link() const {
   return std::visit([](const auto& model) { return model.link(); }, model_->of);
 }

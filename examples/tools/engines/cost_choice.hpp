@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace sluice {
 class AllReduce;
@@ -36,6 +37,8 @@ class CostChoice {
   CostChoice(sluice::Roofline shard, const sluice::ModelShape& whole, sluice::AllReduce all_reduce);
 
   [[nodiscard]] sluice::StepTime step(const sluice::Work& work) const;
+  /// False: all layers take `step(work).layer`.
+  bool layer_times(const sluice::Work& work, std::span<double> layers_s) const;
   [[nodiscard]] sluice::LinkCost link() const;
   [[nodiscard]] const CostChoice& predictor(const State&) const { return *this; }
   void observe(State&, const sluice::Observation&) const {}

@@ -188,7 +188,10 @@ System simulated_entry(std::string_view name, std::string_view what) {
   system.numbers = &numbers_of<E>;
   system.foresees = sluice::foresees<E>;
   system.heeds = sluice::heeded_hints<E>;
-  system.equal_layers = sluice::needs_equal_layers<typename E::composition>(typename E::placement_type{}, 2);
+  using sluice::LayerSet;
+  const typename E::placement_type placement{};
+  system.equal_layers = sluice::needs_equal_layers<typename E::composition>(placement, LayerSet::all(2), 2);
+  system.movable_layers = sluice::needs_equal_layers<typename E::composition>(placement, LayerSet{}, 2);
   return system;
 }
 

@@ -121,6 +121,7 @@ struct System {
   bool streams_weights = false;       ///< the model may be larger than the device
   bool variant = false;               ///< a system with one part replaced: simulated only by name, not by `all`
   const char* equal_layers = nullptr; ///< the part that serves only models whose layers are alike; null: none does
+  const char* movable_layers = nullptr; ///< the same of models of which no layer moves alone
   bool host_attends = false; ///< the host attends decodes: `all` has it only if the device states `host_attention_rate`
 };
 

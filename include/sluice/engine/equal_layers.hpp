@@ -2,6 +2,7 @@
 // needs_equal_layers: which part of a composition serves only models whose layers are alike.
 #pragma once
 
+#include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/engine/compose.hpp"
 #include "sluice/model/kv_groups.hpp"
@@ -13,7 +14,7 @@
 
 namespace sluice {
 
-/// `P`, an Admission or a Placement, counts in token blocks that have one size, and nothing else that it declares says
+/// `P`, an Admission or a Relief, counts in token blocks that have one size, and nothing else that it declares says
 /// so.
 template <class P>
 concept CountsEqualBlocks = requires {
@@ -21,10 +22,11 @@ concept CountsEqualBlocks = requires {
 };
 
 /// What a part of composition `C` does that a model whose layers keep different amounts of KV does not allow
-/// (`Geometry::groups`): a sentence without its end. Null if requests are on the device whole, or on the host whole, or
-/// dropped: such an engine serves any model.
+/// (`Geometry::groups`): a sentence without its end. Null if the engine serves the model: requests are on the device
+/// whole, or on the host whole, or dropped, or its placement moves only layers of `movable` (`Geometry::movable`).
 template <class C>
-[[nodiscard]] const char* needs_equal_layers(const typename C::placement_type& placement, int layers) {
+[[nodiscard]] const char* needs_equal_layers(const typename C::placement_type& placement, LayerSet movable,
+                                             int layers) {
   using Placed = typename C::placement_type;
   using Retained = typename C::retention_type;
   using L = typename C::layout_type;
@@ -34,14 +36,17 @@ template <class C>
   if constexpr (Caches<typename C::caching_type>) return "its Caching policy stores token blocks of all layers";
   if constexpr (Retained::finds_released) return "its Retention policy finds the token blocks of ended requests";
   if constexpr (Retained::keeps_hidden) return "its Retention policy keeps hidden states of single layers";
-  if constexpr (Placed::places_layers) return "its Placement policy cuts layers";
   if constexpr (Rebuilds<Placed> || KeepsStates<Placed>) return "its Placement policy rebuilds layers";
-  if constexpr (CountsEqualBlocks<Placed>) return "its Placement policy counts blocks of one size";
+  if constexpr (!PlacesUnequalLayers<Placed>) return "its Placement policy counts layers of one size";
   if constexpr (CountsEqualBlocks<typename C::admission_type>) return "its Admission policy counts blocks of one size";
   if constexpr (CountsEqualBlocks<typename C::relief_type>) return "its Relief policy counts blocks of one size";
   if constexpr (L::layerwise)
     if (L::room(TokenBlocks{1}, 1, layers) != LayerBlocks{1}) return "its Layout groups layers";
-  return placement.least(layers).all_resident() ? nullptr : "its Placement policy streams layers from the host";
+  const bool moves_layers = Placed::places_layers || !placement.least(layers).all_resident();
+  if (!moves_layers) return nullptr;
+  if constexpr (!L::layerwise) return "its Layout holds all layers of a block together";
+  if constexpr (Retained::copies_ahead) return "its Retention policy copies the blocks of all layers alike";
+  return movable.empty() ? "its Placement policy moves single layers, and none here keeps only what grows" : nullptr;
 }
 
 /// What layers keep of a request, for an error's line: "25 of 30 layers keep at most 65 blocks, 5 all".

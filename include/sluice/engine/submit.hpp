@@ -4,6 +4,7 @@
 
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/equal_layers.hpp"
+#include "sluice/state/plan/space.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -32,7 +33,8 @@ Status BasicEngine<C>::check(const Config& config) {
     if (config.geometry.layer_block_bytes.count() > 0) most += config.geometry.blocks_in(config.geometry.layers);
   Status status = detail::check_setup(config.limits, config.geometry, most, config.host_blocks);
   if (status.ok() && !config.geometry.alike())
-    if (const char* why = needs_equal_layers<C>(config.placement, config.geometry.layers); why != nullptr)
+    if (const char* why = needs_equal_layers<C>(config.placement, config.geometry.movable(), config.geometry.layers);
+        why != nullptr)
       return detail::unequal_layers(why, config.geometry.kv(), config.geometry.layers);
   if constexpr (has_tiers<C>)
     if (status.ok())
@@ -101,15 +103,20 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
 template <class C>
 Footprint BasicEngine<C>::least_room(const RequestSpec& spec) const {
   const auto& placement = policies_.placement;
-  const int layers = core_.geometry.layers;
-  Footprint room = detail::least_room(core_, placement.least(layers), spec);
+  const LayerSet among = core_.geometry.movable();
+  const int layers = among.count();
+  const auto room_with = [&](Holding least) { // which counts the layers that may move
+    least.host = layers_at(least.host, among);
+    return detail::least_room(core_, least, spec);
+  };
+  Footprint room = room_with(placement.least(layers));
   if constexpr (StatesLeastWithinHost<typename C::placement_type>) {
     if (const LayerBlocks host = core_.ledger.host().capacity(); room.host > host) {
       const auto on_host = static_cast<int>(layers * host.count() / room.host.count());
-      room = detail::least_room(core_, placement.least(layers, on_host), spec);
+      room = room_with(placement.least(layers, on_host));
     }
     // Layers in flight may take more room than the ones that are away give up.
-    const Footprint resident = detail::least_room(core_, placement.least(layers, 0), spec);
+    const Footprint resident = room_with(placement.least(layers, 0));
     if (resident.device < room.device) return resident;
   }
   return room;

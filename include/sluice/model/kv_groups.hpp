@@ -198,6 +198,7 @@ class KvBlocks {
       parts_[static_cast<std::size_t>(count_++)] = {group.layers, group.rule.keep(block),
                                                     step_bytes(group.rule) / quantum_,
                                                     std::max<std::int64_t>(1, group.rule.stride / block.count())};
+    find_movable();
   }
   /// Whether a block of `block` tokens and an entry of each group contain a whole number of the other.
   [[nodiscard]] static constexpr bool fits(const KvGroups& kv, Tokens block) {
@@ -238,15 +239,49 @@ class KvBlocks {
     return sum;
   }
 
+  /// The layers that placements may move to the host: each keeps something of every token and nothing else, all of them
+  /// the same number of quanta. If such layers have several sizes, those of the size that grows the most in all. So each
+  /// further layer frees as much as the one before, and one number says what each of them moves.
+  ///
+  /// Windows and states stay on the device: they stop growing, and a state would cross the link both ways in every step.
+  [[nodiscard]] constexpr LayerSet movable() const { return movable_; }
+  /// Quanta of a block of one of these layers; 0 if there is none.
+  [[nodiscard]] constexpr std::int64_t movable_units() const { return movable_units_; }
+
   /// The groups.
   [[nodiscard]] constexpr std::span<const KvPart> parts() const {
     return {parts_.data(), static_cast<std::size_t>(count_)};
   }
 
  private:
+  constexpr void find_movable() {
+    LayerSet rest, bounded;
+    std::array<std::int64_t, max_layers> units{}; // of each layer's block
+    for (const KvPart& part : parts()) {
+      LayerSet& set = part.keep == KvRule::unlimited && part.step == 1 ? rest : bounded;
+      set = set | part.layers;
+      part.layers.for_each([&](int layer) { units[static_cast<std::size_t>(layer)] += part.units; });
+    }
+    rest = rest - bounded;
+    while (!rest.empty()) {
+      const std::int64_t each = units[static_cast<std::size_t>(rest.lowest())];
+      LayerSet same;
+      rest.for_each([&](int layer) {
+        if (units[static_cast<std::size_t>(layer)] == each) same.insert(layer);
+      });
+      if (each * same.count() > movable_units_ * movable_.count()) {
+        movable_ = same;
+        movable_units_ = each;
+      }
+      rest = rest - same;
+    }
+  }
+
   std::array<KvPart, KvGroups::most> parts_{};
   int count_ = 0;
   std::int64_t quantum_ = 0;
+  LayerSet movable_{};
+  std::int64_t movable_units_ = 0;
 };
 
 /// What an engine knows of layers that keep different amounts of KV.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/random.hpp"
 #include "sluice/model/shape.hpp"
+#include "sluice/policy/cost/calibrated.hpp"
 #include "sluice/policy/cost/layered_roofline.hpp"
+#include "sluice/policy/cost/rebuild.hpp"
 #include "sluice/policy/cost/roofline.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -223,6 +226,31 @@ TEST_CASE("layers that differ add up") {
   };
   CHECK(layers_s(windowed) < layers_s(full));
   CHECK(layers_s(mixed) == doctest::Approx((layers_s(full) + layers_s(windowed)) / 2));
+
+  // Each layer's own time is that of a layer of the model that has only such layers, also corrected by what was learned.
+  const LayeredRoofline model(mixed, round_device());
+  const Work work = decoding({50, 4000, 3000}, mixed.kv);
+  std::array<double, 2> each{};
+  CHECK(model.layer_times(work, each));
+  CHECK(each[0] == doctest::Approx(layers_s(full) / 2));
+  CHECK(each[1] == doctest::Approx(layers_s(windowed) / 2));
+  const Calibrated<LayeredRoofline> learning(model, CalibrationPace::at_rest());
+  Calibrated<LayeredRoofline>::State learned;
+  learned.compute = 3;
+  std::array<double, 2> corrected{}, by_function{};
+  CHECK(learning.predictor(learned).layer_times(work, corrected));
+  CHECK(corrected[0] == 3 * each[0]);
+  CHECK(corrected[1] == 3 * each[1]);
+  // What fills an iteration's layers asks the model, and takes the mean of one that does not tell layers apart.
+  (void)layer_times(learning.predictor(learned), work, by_function);
+  CHECK(by_function == corrected);
+  const Roofline alike(shape, round_device());
+  (void)layer_times(alike, work, by_function);
+  CHECK(by_function[0] == by_function[1]);
+  CHECK(by_function[0] == alike.step(work).layer.count());
+  Work nothing;
+  CHECK(model.layer_times(nothing, each));
+  CHECK(each == std::array<double, 2>{});
 }
 
 } // namespace layered_roofline_test

@@ -281,7 +281,7 @@ TEST_CASE_TEMPLATE("UniformDistance takes the distance with the shortest step am
     const Answer answer = ask<UniformDistance, T>(UniformDistance{}, scene, count, true);
     double best = std::numeric_limits<double>::infinity();
     std::vector<LayerSet> space;
-    DistanceSpace::candidates(scene.made.geometry.layers, space);
+    DistanceSpace::candidates(scene.made.geometry.movable(), space);
     for (const LayerSet set : space)
       if (const auto judged = judge<T>(scene, count, set); judged.holds) best = std::min(best, judged.cost.step.step_s);
     CHECK(answer.verdict.feasible == (best < std::numeric_limits<double>::infinity()));
@@ -310,7 +310,7 @@ TEST_CASE_TEMPLATE("SloUniform takes the most layers that meet the tightest SLO,
     double slo = std::numeric_limits<double>::infinity();
     for (const RequestRow& row : scene.made.rows) slo = std::min(slo, row.spec.slo.tbt.count());
     std::vector<LayerSet> space;
-    DistanceSpace::candidates(scene.made.geometry.layers, space);
+    DistanceSpace::candidates(scene.made.geometry.movable(), space);
     int most = -1;
     double shortest = std::numeric_limits<double>::infinity();
     for (const LayerSet set : space) {

@@ -17,7 +17,7 @@ TEST_CASE("the distance space has |D(L)| counts, the largest distance of each, n
   for (int layers = 1; layers <= max_layers; ++layers) {
     INFO("layers " << layers);
     std::vector<LayerSet> sets;
-    DistanceSpace::candidates(layers, sets);
+    DistanceSpace::candidates(LayerSet::all(layers), sets);
     std::set<int> counts; // from the definition
     for (int k = 2; k <= layers; ++k) counts.insert(layers / k);
     if (layers == 32) CHECK(counts.size() == 9);
@@ -50,7 +50,7 @@ TEST_CASE("|D(L)| is at most 2 floor(sqrt(L)) - 1 for all L to 256") {
 TEST_CASE("the even space spreads every count, and the free space has every subset") {
   for (int layers = 1; layers <= max_layers; ++layers) {
     std::vector<LayerSet> sets;
-    EvenSpace::candidates(layers, sets);
+    EvenSpace::candidates(LayerSet::all(layers), sets);
     REQUIRE(sets.size() == static_cast<std::size_t>(layers) + 1);
     for (int count = 1; count <= layers; ++count) {
       const LayerSet set = sets[static_cast<std::size_t>(count)];
@@ -65,7 +65,7 @@ TEST_CASE("the even space spreads every count, and the free space has every subs
     }
   }
   std::vector<LayerSet> sets;
-  FreeSpace::candidates(6, sets);
+  FreeSpace::candidates(LayerSet::all(6), sets);
   std::sort(sets.begin(), sets.end());
   CHECK(sets.size() == 64);
   CHECK(std::adjacent_find(sets.begin(), sets.end()) == sets.end());

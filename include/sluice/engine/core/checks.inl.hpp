@@ -119,7 +119,8 @@ SLUICE_INLINE Footprint least_room(const Core& core, const Holding& least, const
   const TokenBlocks blocks = blocks_for(spec.prompt + spec.output - Tokens{1}, core.limits.block_tokens);
   const auto away = static_cast<double>(blocks.count());
   const std::array<LayerStream, 2> streams{
-      LayerStream{least.host, away, least.written_back ? least.host : LayerSet{}},
+      LayerStream{least.host, static_cast<double>(core.geometry.moved(blocks).count()),
+                  least.written_back ? least.host : LayerSet{}},
       LayerStream{least.hidden_on_host(), core.geometry.hidden_size().blocks(away)}};
   Footprint room = core.footprint(least, blocks);
   room.device += core.in_flight(streams);

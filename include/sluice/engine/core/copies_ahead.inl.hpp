@@ -133,7 +133,8 @@ SLUICE_INLINE void fetch_ahead(Core& core, std::span<const Slot> next, LayerBloc
     const std::int64_t possible = std::min(room.count(), idle.count()) / request.blocks.count();
     const int missing = from.host.count();
     const bool all_fit = core.geometry.kv_of(request.blocks, missing) <= std::min(room, idle);
-    const std::int64_t back = core.layerwise() ? std::min<std::int64_t>(possible, missing) : all_fit ? missing : 0;
+    const bool one_by_one = core.layerwise() && core.geometry.alike();
+    const std::int64_t back = one_by_one ? std::min<std::int64_t>(possible, missing) : all_fit ? missing : 0;
     if (back == 0) return;
     const Holding target = with_layers_back(core, request, back);
     const Footprint before = core.footprint(request);

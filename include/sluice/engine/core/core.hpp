@@ -76,8 +76,11 @@ struct Core {
   [[nodiscard]] LayerBlocks room_of(TokenBlocks blocks) const {
     return geometry.alike() ? layout.room(blocks) : LayerBlocks{geometry.groups->blocks.room(blocks.count())};
   }
-  /// Whether a request's layers can be in both memories. Of layers that keep different amounts none moves alone.
-  [[nodiscard]] bool layerwise() const { return layout.layerwise() && geometry.alike(); }
+  /// Whether a preempted request's layers can be in both memories: those that placements may move, and those whose
+  /// blocks have copies only if all are alike.
+  [[nodiscard]] bool layerwise() const {
+    return layout.layerwise() && (geometry.alike() || !policies->is.copies_ahead);
+  }
 
   /// Whether the plan in force determines this request's residency; `holding_by_plan` returns it.
   [[nodiscard]] bool covers(const RequestRow& request) const {

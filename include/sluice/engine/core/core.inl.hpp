@@ -27,6 +27,7 @@ SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, c
   if (!geometry.alike()) { // on average over the groups
     const std::int64_t runs = layout.layerwise() ? geometry.kv().runs() : 1;
     geometry.segment_layers = static_cast<int>(std::max<std::int64_t>(1, geometry.kv().room(1) / runs));
+    geometry.moved_units = geometry.kv().movable_units();
   }
   plan.made_at_step = -1;
   if (table.is.finds_released) prefix = PrefixReuse{TokenBlocks{device.count() / geometry.layers}};

@@ -79,7 +79,7 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     else if (loaded.count() > 0)
       load_from_host(core, request, moves);
     const LayerBlocks written =
-        LayerBlocks{std::max<std::int64_t>(0, head - loaded.count()) * target.host.count()} +
+        core.geometry.moved(TokenBlocks{std::max<std::int64_t>(0, head - loaded.count())}) * target.host.count() +
         hidden.room(target.state_blocks(request.blocks, block_tokens).count() * target.hidden_on_host().count() +
                     request.blocks.count() * with_states);
     moves.written_blocks += static_cast<double>(written.count());
@@ -97,7 +97,7 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
   const TokenBlocks states =
       target.state_blocks(request.blocks, block_tokens) - target.state_blocks(held, block_tokens);
   const LayerBlocks fresh =
-      LayerBlocks{grown.count() * target.host.count()} +
+      core.geometry.moved(grown) * target.host.count() +
       hidden.room(states.count() * target.hidden_on_host().count() + (request.blocks - held).count() * with_states);
   moves.to_host += fresh;
   // One token's KV or states per step are too little to count, unless the whole layer goes back.
@@ -110,18 +110,23 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     return;
   }
   LayerSet just_in_time = from.host;
-  if ((returns || from.attended_on_host) && !(policies.table.is.returns_layerwise && core.geometry.alike())) {
-    // All of it must arrive before the first layer starts.
-    moves.urgent_blocks += static_cast<double>(delta.to_device.count());
-    moves.first_blocks += static_cast<double>(delta.to_device.count());
-    moves.to_device += delta.to_device;
+  const auto arrive_first = [&moves](LayerBlocks blocks) { // before the first layer starts
+    moves.urgent_blocks += static_cast<double>(blocks.count());
+    moves.first_blocks += static_cast<double>(blocks.count());
+    moves.to_device += blocks;
+  };
+  if ((returns || from.attended_on_host) && !policies.table.is.returns_layerwise) {
+    arrive_first(delta.to_device);
     just_in_time = from.host & target.host;
+  } else if (returns && !core.geometry.alike()) { // windows and states come whole
+    just_in_time = from.host & core.geometry.movable();
+    arrive_first(LayerBlocks{core.geometry.kv().room(0, held.count(), held.count(), from.host - just_in_time)});
   }
   if (just_in_time.empty()) return;
-  const TokenBlocks streamed = from.head_blocks(held, block_tokens);
-  moves.to_device += LayerBlocks{streamed.count() * just_in_time.count()};
+  const LayerBlocks streamed = core.geometry.moved(from.head_blocks(held, block_tokens)); // of each layer
+  moves.to_device += streamed * just_in_time.count();
   const LayerSet back = target.written_back ? just_in_time & target.host : LayerSet{};
-  moves.to_host += LayerBlocks{streamed.count() * back.count()};
+  moves.to_host += streamed * back.count();
   moves.streams.push_back({just_in_time, static_cast<double>(streamed.count()), back});
 }
 

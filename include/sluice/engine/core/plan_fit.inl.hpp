@@ -81,8 +81,7 @@ SLUICE_INLINE Verdict apply_plan(const Core& core, Draft& draft, Decision& decis
       const Holding holding = planned.without_spare();
       used = used + core.footprint_away(holding, blocks);
       away = true;
-      Moves::stream(draft.streams, holding, static_cast<double>(holding.head_blocks(blocks, block_tokens).count()),
-                    core.geometry.hidden_size());
+      detail::add_streams(core, draft.streams, holding, blocks);
       draft.fetches = !draft.streams.empty();
     }
     LayerBlocks needed = used.device;
@@ -105,8 +104,8 @@ namespace detail {
 
 SLUICE_INLINE void add_streams(const Core& core, std::vector<LayerStream>& streams, const Holding& holding,
                                TokenBlocks blocks) {
-  Moves::stream(streams, holding, static_cast<double>(holding.head_blocks(blocks, core.limits.block_tokens).count()),
-                core.geometry.hidden_size());
+  const LayerBlocks head = core.geometry.moved(holding.head_blocks(blocks, core.limits.block_tokens));
+  Moves::stream(streams, holding, static_cast<double>(head.count()), core.geometry.hidden_size());
 }
 
 SLUICE_INLINE LayerBlocks GrownRoom::blocks() const { return core->in_flight(streams) + rebuilt; }

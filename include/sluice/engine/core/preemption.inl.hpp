@@ -124,7 +124,7 @@ SLUICE_INLINE void drop(Core& core, RequestRow& request) {
 SLUICE_INLINE void reclaim(Core& core, LayerBlocks needed, const Decision& decision, const PolicyCalls& policies,
                            Seconds now, CommitState& state) {
   const View view = core.view(now);
-  const LayerSet every = LayerSet::all(core.geometry.layers);
+  const LayerSet every = LayerSet::all(core.geometry.layers), movable = core.geometry.movable();
   in_giving_order(core, decision.next, [&](Slot slot) {
     if (needed.count() <= 0) return false;
     if (std::any_of(decision.claims.begin(), decision.claims.end(), [slot](const Claim& c) { return c.slot == slot; }))
@@ -136,8 +136,7 @@ SLUICE_INLINE void reclaim(Core& core, LayerBlocks needed, const Decision& decis
       Holding less = request.holding;
       less.head = all_tokens;
       less.attended_on_host = false;
-      const int last =
-          (every - request.holding.away()).highest(); // none: the whole head is away, so the newer tokens go
+      const int last = (movable - request.holding.away()).highest(); // none: the newer tokens go, and what is left
       if (core.layerwise() && last >= 0)
         less.host.insert(last);
       else

@@ -15,6 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <type_traits>
 #include <utility>
 
 namespace sluice {
@@ -33,6 +35,12 @@ class Corrected {
     const Seconds after = std::max(time.after * compute_ + besides_, Seconds{0});
     return {time.before * compute_, time.layer * compute_, work.tokens() > Tokens{0} ? after : time.after,
             time.on_link};
+  }
+  bool layer_times(const Work& work, std::span<double> layers_s) const
+      requires TimesLayers<std::remove_cvref_t<Held>> {
+    if (!base_.layer_times(work, layers_s)) return false;
+    for (double& seconds : layers_s) seconds *= compute_;
+    return true;
   }
   [[nodiscard]] LinkCost link() const {
     LinkCost link = base_.link();
@@ -138,6 +146,9 @@ class Calibrated {
   Calibrated(const Model& model, const Machine& machine) : Calibrated(Base(model, machine)) {}
 
   [[nodiscard]] StepTime step(const Work& work) const { return base_.step(work); }
+  bool layer_times(const Work& work, std::span<double> layers_s) const requires TimesLayers<Base> {
+    return base_.layer_times(work, layers_s);
+  }
   [[nodiscard]] LinkCost link() const { return base_.link(); }
   [[nodiscard]] auto predictor(const State& state) const {
     using Held = decltype(base_.predictor(state.base));
@@ -179,7 +190,7 @@ class Calibrated {
     const auto count = seen.layers_s.size();
     SLUICE_ASSERT(count == static_cast<std::size_t>(seen.layers) && count <= max_layers, "a time for each layer");
     std::array<double, max_layers> predicted, ratios;
-    const StepTime outside = layer_times(base_, seen.work, {predicted.data(), count});
+    const StepTime outside = sluice::layer_times(base_, seen.work, {predicted.data(), count});
     double layers_s = 0;
     std::size_t known = 0;
     for (std::size_t layer = 0; layer < count; ++layer) {

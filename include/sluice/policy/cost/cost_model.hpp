@@ -6,6 +6,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/policy/cost/work.hpp"
 
+#include <algorithm>
 #include <concepts>
 #include <span>
 
@@ -42,6 +43,28 @@ concept ReadsContexts = requires {
   requires P::reads_contexts;
 };
 
+/// `P` may predict each layer's own time: `layer_times(work, layers_s)` writes seconds, whose mean is
+/// `step(work).layer`, or returns false if all layers take that. Transfers hide behind the layers before theirs, so
+/// cost models of models whose layers differ have it.
+template <class P>
+concept TimesLayers = requires(const P& model, const Work& work, std::span<double> layers_s) {
+  { model.layer_times(work, layers_s) } -> std::same_as<bool>;
+};
+
+/// `P` has a `layer_times`.
+template <class P>
+concept NamesLayerTimes = requires {
+  &P::layer_times;
+};
+
+/// Writes each layer's own time in seconds, which is `mean` (`step(work).layer`) if the model does not tell layers apart.
+template <class P>
+void own_layer_times(const P& model, const Work& work, Seconds mean, std::span<double> layers_s) {
+  if constexpr (TimesLayers<P>)
+    if (model.layer_times(work, layers_s)) return;
+  std::fill(layers_s.begin(), layers_s.end(), mean.count());
+}
+
 /// What judges a placement: predictions of computation and of the link, with nothing left to learn.
 template <class P>
 concept Predictor = PredictsStep<P> && KnowsLink<P>;
@@ -68,7 +91,7 @@ concept Observes = requires(const P& model, typename P::State& state, const Obse
 /// object, perhaps of another type: a model never observes itself.)
 ///
 ///  1. `P::role` is `roles::Cost`; `P::State` is default-constructible: what it has learned, empty for most models.
-///  2. `step(work)` and `link()` predict without what was learned.
+///  2. `step(work)` and `link()` predict without what was learned. Optional: `layer_times(work, layers_s)` (TimesLayers).
 ///  3. `predictor(state)` is the same predictor corrected by what was learned; planners use this one. A model that
 ///     does not learn returns itself, by reference; any other model returns a value that refers to the model and
 ///     copies the state.
@@ -78,7 +101,8 @@ concept Observes = requires(const P& model, typename P::State& state, const Obse
 /// allocates nothing; a time is finite and not negative; more work never takes less time (noise in a measured table may
 /// break this).
 template <class P>
-concept CostModel = PlaysRole<P, roles::Cost> && HasState<P> && Predictor<P> && HasPredictor<P> && Observes<P>;
+concept CostModel = PlaysRole<P, roles::Cost> && HasState<P> && Predictor<P> && HasPredictor<P> && Observes<P> &&
+    (TimesLayers<P> || !NamesLayerTimes<P>);
 
 template <>
 struct Contract<roles::Cost> {
@@ -91,6 +115,9 @@ struct Contract<roles::Cost> {
                                "nothing");
     static_assert(PredictsStep<P>, "sluice: this CostModel needs `StepTime step(const Work&) const`");
     static_assert(KnowsLink<P>, "sluice: this CostModel needs `LinkCost link() const`");
+    static_assert(TimesLayers<P> || !NamesLayerTimes<P>,
+                  "sluice: this CostModel's `layer_times` would never be called: write `bool layer_times(const Work&, "
+                  "std::span<double> seconds) const`, which returns whether it wrote each layer's own time");
     if constexpr (HasState<P>) {
       static_assert(HasPredictor<P>,
                     "sluice: this CostModel needs `const P& predictor(const State&) const` that returns "

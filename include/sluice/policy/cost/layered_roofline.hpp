@@ -10,9 +10,11 @@
 #include "sluice/policy/cost/roofline.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,8 +22,7 @@
 namespace sluice {
 
 /// As `Roofline`: a layer is its matrix products followed by its attention, each bound by FLOPs or by bytes. Layers
-/// that are alike are counted together, and `StepTime::layer` is the mean of all layers: such a model's iterations move
-/// nothing between two layers. A window or the top k of sparse attention limits what a token reads; latents are
+/// that are alike are counted together, and `StepTime::layer` is the mean of all layers. A window or the top k of sparse attention limits what a token reads; latents are
 /// absorbed when decoding and expanded for prompts; a state is read and written by every step.
 ///
 /// Rebuilding K and V is not known here.
@@ -38,13 +39,12 @@ class LayeredRoofline {
     per_byte_ = 1.0 / bytes.count();
     per_flop_ = 1.0 / flops.count();
     const ReadLimits reads{model.kv};
-    std::vector<std::size_t> kind_of;
     for (std::size_t layer = 0; layer < model.layers.size(); ++layer)
-      kind_of.push_back(kind(model, static_cast<int>(layer), reads));
+      kind_of_.push_back(kind(model, static_cast<int>(layer), reads));
     for (const Module& module : model.modules) {
       const std::size_t dot = module.name.find('.', 7);
       if (module.name.rfind("layers.", 0) != 0 || dot == std::string::npos) continue;
-      add(kinds_[kind_of[static_cast<std::size_t>(std::stoi(module.name.substr(7, dot - 7)))]], module);
+      add(kinds_[kind_of_[static_cast<std::size_t>(std::stoi(module.name.substr(7, dot - 7)))]], module);
     }
     const ModuleClass head = model.tied_embeddings ? ModuleClass::embedding : ModuleClass::head;
     head_bytes_ = static_cast<double>(model.weight_bytes(head).count());
@@ -57,24 +57,39 @@ class LayeredRoofline {
     if (fresh == 0) return {};
     SLUICE_ASSERT(work.rebuilds.empty() && work.rebuilt.nothing(), "K and V of such a model are not rebuilt");
     double sum = 0;
-    for (const Kind& kind : kinds_) {
-      const double chosen = kind.like.experts > 0 ? static_cast<double>(kind.like.per_token) / kind.like.experts : 0.0;
-      const double weights = kind.dense_bytes + kind.routed_bytes * (1.0 - std::pow(1.0 - chosen, fresh));
-      sum += std::max(kind.flops * fresh * per_flop_, weights * per_byte_);
-      for (const AttentionCost& cost : kind.attention) {
-        const AttentionAmount amount = attention_amount(cost, work);
-        sum += kind.layers * std::max(amount.flops * per_flop_, amount.bytes * per_byte_);
-      }
-    }
+    for (const Kind& kind : kinds_) sum = add_time(kind, work, fresh, sum);
     const double head = std::max(head_flops_ * static_cast<double>(work.samples) * per_flop_, head_bytes_ * per_byte_);
     return {Seconds{embedding_row_ * fresh * per_byte_}, Seconds{sum / layers_},
             Seconds{work.samples > 0 ? head : 0.0}};
+  }
+  /// Each layer's own time: that of its kind.
+  bool layer_times(const Work& work, std::span<double> layers_s) const {
+    SLUICE_ASSERT(layers_s.size() == kind_of_.size(), "a time for each layer");
+    const auto fresh = static_cast<double>(work.tokens().count());
+    std::array<double, max_layers> of; // each kind's first entries are set
+    for (std::size_t k = 0; k < kinds_.size(); ++k)
+      of[k] = fresh > 0 ? add_time(kinds_[k], work, fresh, 0) / kinds_[k].layers : 0.0;
+    for (std::size_t layer = 0; layer < layers_s.size(); ++layer) layers_s[layer] = of[kind_of_[layer]];
+    return true;
   }
   [[nodiscard]] LinkCost link() const { return link_; }
   [[nodiscard]] const LayeredRoofline& predictor(const State&) const { return *this; }
   void observe(State&, const Observation&) const {}
 
  private:
+  struct Kind;
+  /// `sum` and the seconds of all layers of a kind.
+  [[nodiscard]] double add_time(const Kind& kind, const Work& work, double fresh, double sum) const {
+    const double chosen = kind.like.experts > 0 ? static_cast<double>(kind.like.per_token) / kind.like.experts : 0.0;
+    const double weights = kind.dense_bytes + kind.routed_bytes * (1.0 - std::pow(1.0 - chosen, fresh));
+    sum += std::max(kind.flops * fresh * per_flop_, weights * per_byte_);
+    for (const AttentionCost& cost : kind.attention) {
+      const AttentionAmount amount = attention_amount(cost, work);
+      sum += kind.layers * std::max(amount.flops * per_flop_, amount.bytes * per_byte_);
+    }
+    return sum;
+  }
+
   /// Layers that are alike; FLOPs and bytes are those of all of them.
   struct Kind {
     LayerDescription like;
@@ -105,6 +120,7 @@ class LayeredRoofline {
   }
 
   std::vector<Kind> kinds_;
+  std::vector<std::size_t> kind_of_; ///< of each layer
   LinkCost link_;
   double layers_;
   double per_byte_ = 0;

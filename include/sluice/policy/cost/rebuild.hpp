@@ -4,6 +4,7 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/layer_set.hpp"
+#include "sluice/policy/cost/cost_model.hpp"
 #include "sluice/policy/cost/sub_batches.hpp"
 #include "sluice/policy/cost/work.hpp"
 
@@ -64,7 +65,7 @@ inline void rebuild_sums(std::span<const RebuiltWork> rebuilds, std::span<LayerR
 template <class Cost>
 StepTime layer_times(const Cost& cost, const Work& work, std::span<double> compute_s) {
   StepTime plain = step_time(cost, work);
-  std::fill(compute_s.begin(), compute_s.end(), plain.layer.count());
+  own_layer_times(cost, work, plain.layer, compute_s);
   if (work.rebuilds.empty()) return plain;
   std::array<LayerRebuild, max_layers> sums;
   std::array<double, max_layers> on_link_s; // of the layers that rebuild

@@ -11,6 +11,7 @@ namespace sluice {
 struct AllResident {
   using role = roles::Placement;
   static constexpr bool places_layers = false;
+  static constexpr bool unequal_layers = true;
   template <class Transfer>
   struct State {};
 

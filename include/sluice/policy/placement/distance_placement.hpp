@@ -27,6 +27,7 @@ template <class Space = DistanceSpace, SloBound Bound = SloBound::enforced,
 struct BasicDistancePlacement {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
+  static constexpr bool unequal_layers = true;
   template <class Transfer>
   struct State {
     Instance instance;

@@ -24,6 +24,7 @@ template <Horizon H = Horizon::now>
 struct BasicFewestLayers {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
+  static constexpr bool unequal_layers = true;
   static constexpr bool knows_lengths = H != Horizon::now; ///< marks an oracle's results (`foresees`)
   template <class Transfer>
   struct State {
@@ -68,10 +69,11 @@ struct BasicFewestLayers {
       } else {
         // Offloading fewer layers never takes less device memory, so bisection finds the first count that fits. But the
         // room in flight may jump if even spacing makes two layers adjacent, so the counts just below are tried too.
-        std::int64_t blocks = 0;
-        for (const Claim& claim : task.claims.first(count)) blocks += blocks_of(claim).count();
-        for (int layers = task.fewest_away(blocks); layers <= task.layers(); ++layers) {
-          set = evenly_spaced_layers(task.layers(), layers);
+        LayerBlocks each{0};
+        for (const Claim& claim : task.claims.first(count)) each += task.view.geometry.moved(blocks_of(claim));
+        const LayerSet among = task.among();
+        for (int layers = task.fewest_away(each); layers <= among.count(); ++layers) {
+          set = layers_at(evenly_spaced_layers(among.count(), layers), among);
           in_flight = state.trial.in_flight_if_fits(task, count, set, blocks_of);
           if (in_flight >= 0) return true;
         }
@@ -95,16 +97,20 @@ struct BasicFewestLayers {
     const TokenBlocks worst = worst_batch.count() > 0
                                   ? worst_batch
                                   : blocks_for(view.limits.max_context, view.limits.block_tokens) * view.limits.batch;
-    const int all = task.layers();
+    // Windows and states are each request's own: for them the worst batch shares its blocks equally.
+    const std::int64_t parts = view.geometry.alike() ? 1 : view.limits.batch;
+    const TokenBlocks each{(worst.count() + parts - 1) / parts};
+    const LayerSet among = task.among();
+    const int all = among.count();
     int layers = 0;
     for (; layers < all; ++layers) {
-      const LayerSet set = evenly_spaced_layers(all, layers);
-      const LayerStream stream{set, static_cast<double>(worst.count())};
-      const double held = detail::in_flight_blocks<typename Task::transfer_type>(stream, all);
-      const auto resident = static_cast<double>(task.footprint_of({all_tokens, set, {}}, worst).device.count());
+      const LayerSet set = layers_at(evenly_spaced_layers(all, layers), among);
+      const LayerStream stream{set, static_cast<double>(view.geometry.moved(worst).count())};
+      const double held = detail::in_flight_blocks<typename Task::transfer_type>(stream, task.layers());
+      const auto resident = static_cast<double>(task.footprint_of({all_tokens, set, {}}, each).device.count() * parts);
       if (resident + held <= static_cast<double>(task.device_budget.count())) break;
     }
-    state.chosen = evenly_spaced_layers(all, layers);
+    state.chosen = layers_at(evenly_spaced_layers(all, layers), among);
     state.decided = true;
   }
 };

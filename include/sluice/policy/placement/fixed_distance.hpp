@@ -14,6 +14,7 @@ template <int Distance>
 struct FixedDistance {
   using role = roles::Placement;
   static constexpr bool places_layers = Distance > 1;
+  static constexpr bool unequal_layers = true;
   template <class Transfer>
   struct State {
     UniformTrial<Transfer> trial;
@@ -26,7 +27,7 @@ struct FixedDistance {
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
     plan.effort = 0; // one rule, found once: no published system of this kind searches
-    const LayerSet set = every_kth_layer(task.layers(), Distance);
+    const LayerSet set = layers_at(every_kth_layer(task.among().count(), Distance), task.among());
     const auto blocks_of = [&task](const Claim& claim) { return task.blocks(claim); };
     double in_flight = 0;
     const auto fits = [&](std::size_t count) {

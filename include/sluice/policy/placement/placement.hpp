@@ -53,6 +53,9 @@ struct PlacementTask {
   }
   /// The model's layers.
   [[nodiscard]] int layers() const { return view.geometry.layers; }
+  /// The layers that a plan may move to the host (`Geometry::movable`): all of them, unless layers keep different
+  /// amounts.
+  [[nodiscard]] LayerSet among() const { return view.geometry.movable(); }
 
   /// Blocks per layer of a claim after it has joined and generated `steps` more tokens.
   [[nodiscard]] TokenBlocks blocks(const Claim& claim, std::int64_t steps = 0) const {
@@ -82,11 +85,12 @@ struct PlacementTask {
       for (const Claim& claim : claims.first(count)) slo = std::min(slo, view.row(claim.slot).spec.slo.tbt);
     return slo;
   }
-  /// The fewest layers that must leave the device if requests with `blocks` per layer in all give up the same ones:
-  /// the resident rest fits, without what is in flight.
-  [[nodiscard]] int fewest_away(std::int64_t blocks) const {
-    const std::int64_t resident = blocks > 0 ? device_budget.count() / blocks : layers();
-    return static_cast<int>(std::max<std::int64_t>(0, layers() - resident));
+  /// The fewest layers that must leave the device if all requests give up the same ones, each of which takes `each` of
+  /// them: the resident rest fits, without what is in flight and what layers keep that cannot leave.
+  [[nodiscard]] int fewest_away(LayerBlocks each) const {
+    const int most = among().count();
+    const std::int64_t resident = each.count() > 0 ? device_budget.count() / each.count() : most;
+    return static_cast<int>(std::max<std::int64_t>(0, most - resident));
   }
   /// The link in the evaluator's unit.
   [[nodiscard]] BlockLink block_link() const { return sluice::block_link(cost.link(), view.geometry); }
@@ -145,6 +149,12 @@ concept Rebuilds = requires {
   requires bool(P::rebuilds);
 };
 
+/// `P` says that it places models whose layers keep different amounts.
+template <class P>
+concept PlacesUnequalLayers = requires {
+  requires bool(P::unequal_layers);
+};
+
 /// `P` says that its plans may keep hidden states on the device.
 template <class P>
 concept KeepsStates = requires {
@@ -167,7 +177,11 @@ concept KeepsStates = requires {
 ///     no copy: such a policy composes with no Caching policy.
 ///  6. Optional: `P::keeps_states`. True if a plan may keep hidden states on the device (`Holding::states_on_device`).
 ///     Such a policy composes with EveryStep alone, and not with a Retention that finds released blocks.
-///  7. Optional: `P::knows_lengths`. True if it reads the lengths of answers to come (KnowsLengths): reports then mark
+///  7. Optional: `P::unequal_layers`. True if it also places models whose layers keep different amounts of KV
+///     (`Geometry::groups`): it moves only layers of `task.among()`, takes room from `task.footprint_of` and what a
+///     layer moves from `Geometry::moved`. Engines refuse such a model for every other policy. `least` then counts the
+///     layers of `task.among()`, from 0.
+///  8. Optional: `P::knows_lengths`. True if it reads the lengths of answers to come (KnowsLengths): reports then mark
 ///     the system as an oracle.
 ///
 /// Checked when a plan is adopted, in every build; a violation ends the run (`BasicEngine::status`): resident blocks
@@ -176,7 +190,7 @@ concept KeepsStates = requires {
 /// for `task.window.min` iterations; removing a claim never makes a feasible task infeasible.
 template <class P>
 concept Placement = PlaysRole<P, roles::Placement> && HasPlacementState<P> && SolvesPlacement<P> &&
-    StatesLeastHolding<P> && StatesPlacesLayers<P>;
+    StatesLeastHolding<P> && StatesPlacesLayers<P> && !(PlacesUnequalLayers<P> && (Rebuilds<P> || KeepsStates<P>));
 
 template <>
 struct Contract<roles::Placement> {
@@ -196,6 +210,9 @@ struct Contract<roles::Placement> {
                                          "holding with the least device memory that it could choose");
     static_assert(StatesPlacesLayers<P>, "sluice: this Placement policy needs `static constexpr bool places_layers = "
                                          "true;` (false if a request is on the device whole or not at all)");
+    static_assert(!(PlacesUnequalLayers<P> && (Rebuilds<P> || KeepsStates<P>)),
+                  "sluice: this Placement policy rebuilds layers (`rebuilds` or `keeps_states`) and says "
+                  "unequal_layers = true: K and V are rebuilt only where all layers keep the same, so leave that out");
     return true;
   }
 

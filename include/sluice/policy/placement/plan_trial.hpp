@@ -36,7 +36,8 @@ class PlanTrial {
       rebuilt += rebuilding_room(task.view.row(task.claims[i].slot).holding, holding, blocks,
                                  task.view.limits.block_tokens, task.view.geometry.hidden_size());
       if (holding.fetched().empty() && holding.hidden_on_host().empty()) continue;
-      const auto away = static_cast<double>(holding.head_blocks(blocks, task.view.limits.block_tokens).count());
+      const TokenBlocks head = holding.head_blocks(blocks, task.view.limits.block_tokens);
+      const auto away = static_cast<double>(task.view.geometry.moved(head).count());
       for (const LayerStream& stream :
            {LayerStream{holding.fetched(), away, holding.written_back ? holding.host : LayerSet{}},
             LayerStream{holding.hidden_on_host(), task.view.geometry.hidden_size().blocks(away)}}) {
@@ -96,8 +97,9 @@ struct UniformTrial {
       const Footprint room = task.footprint_of(holding, blocks);
       resident += room.device;
       host += room.host;
-      load += static_cast<double>(blocks.count());
-      if (!set.empty()) streams_.push_back({set, static_cast<double>(blocks.count())});
+      const auto moved = static_cast<double>(task.view.geometry.moved(blocks).count());
+      load += moved;
+      if (!set.empty()) streams_.push_back({set, moved});
     }
     LayerArray loads{};
     set.for_each([&](int layer) { loads[static_cast<std::size_t>(layer)] = load; });

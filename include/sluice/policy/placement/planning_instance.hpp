@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/units.hpp"
+#include "sluice/policy/cost/cost_model.hpp"
 #include "sluice/policy/placement/placement.hpp"
 #include "sluice/state/plan/instance.hpp"
 #include "sluice/state/plan/plan.hpp"
@@ -41,9 +42,11 @@ struct PlanningOptions {
 template <SloBound Bound = SloBound::enforced, class Task>
 void planning_instance(const Task& task, std::size_t count, const PlanningOptions& options, Instance& instance) {
   const View& view = task.view;
-  const StepTime time = task.cost.step(task.steady_decode(count));
+  const Work decode = task.steady_decode(count);
+  const StepTime time = task.cost.step(decode);
   const BlockLink link = task.block_link();
-  instance.layer_compute_s.assign(static_cast<std::size_t>(task.layers()), time.layer.count());
+  instance.layer_compute_s.resize(static_cast<std::size_t>(task.layers()));
+  own_layer_times(task.cost, decode, time.layer, instance.layer_compute_s);
   instance.before_s = time.before.count();
   instance.after_s = time.after.count();
   instance.on_link = time.on_link;
@@ -52,6 +55,10 @@ void planning_instance(const Task& task, std::size_t count, const PlanningOption
   instance.device_blocks = task.device_budget;
   instance.block_tokens = view.limits.block_tokens;
   instance.weights = task.weights;
+  const bool alike = view.geometry.alike();
+  instance.among = alike ? LayerSet{} : task.among();
+  instance.units = view.geometry.moved_units;
+  instance.kv = alike ? nullptr : &view.geometry.kv();
   instance.paused_without_deposit = static_cast<int>(task.depleted_preempted);
   instance.alpha = std::max(options.alpha, static_cast<double>(task.depleted_preempted));
   instance.window_min = task.window.min;

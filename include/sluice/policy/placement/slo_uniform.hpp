@@ -16,6 +16,7 @@ namespace sluice {
 struct SloUniform {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
+  static constexpr bool unequal_layers = true;
   template <class Transfer>
   struct State {
     StepTrial<Transfer> trial;
@@ -40,7 +41,7 @@ struct SloUniform {
  private:
   template <class Task, class S>
   static bool choose(const Task& task, S& state, std::size_t count, Plan& plan) {
-    DistanceSpace::candidates(task.layers(), state.space);
+    DistanceSpace::candidates(task.among(), state.space);
     const Seconds slo = task.tightest_slo(count);
     bool found = false, meets = false;
     for (auto set = state.space.rbegin(); set != state.space.rend() && !meets; ++set) { // most layers offloaded first

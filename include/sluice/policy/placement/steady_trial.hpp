@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace sluice {
 
@@ -23,6 +24,7 @@ struct SteadyLoad {
   LayerStream stream;     ///< one stream for all requests; no layers: nothing is away
   WeightStream weights{}; ///< streamed with any KV
   double room_blocks = 0; ///< device blocks for prefetches
+  std::span<const double> layers_s{}; ///< each layer's own time; empty: all take `time.layer`
 };
 
 /// Memory for evaluations by `Transfer`.
@@ -38,9 +40,12 @@ template <class Transfer>
 [[nodiscard]] StepCost steady_step(const SteadyLoad& load, SteadyScratch<Transfer>& scratch) {
   constexpr int repeats_after = 4;
   if (load.stream.layers.empty() && load.weights.empty()) return {load.time.total(load.layers).count(), 0};
-  std::fill_n(scratch.compute.begin(), load.layers, load.time.layer.count());
   Pipeline pipeline;
-  pipeline.compute_s = {scratch.compute.data(), static_cast<std::size_t>(load.layers)};
+  pipeline.compute_s = load.layers_s;
+  if (load.layers_s.empty()) {
+    std::fill_n(scratch.compute.begin(), load.layers, load.time.layer.count());
+    pipeline.compute_s = {scratch.compute.data(), static_cast<std::size_t>(load.layers)};
+  }
   pipeline.before_s = load.time.before.count();
   pipeline.after_s = load.time.after.count();
   pipeline.on_link = load.time.on_link;
@@ -69,14 +74,14 @@ class SteadyTrial {
   /// Of the first `count` claims, each `steps` tokens later.
   template <class Task>
   [[nodiscard]] static SteadyUse use(const Task& task, std::size_t count, const Holding& holding, std::int64_t steps) {
-    std::int64_t all = 0;
+    LayerBlocks all{0};
     Footprint room;
     for (const Claim& claim : task.claims.first(count)) {
       const TokenBlocks blocks = task.blocks(claim, steps);
-      all += blocks.count();
+      all += task.view.geometry.moved(blocks);
       room = room + task.footprint_of(holding, blocks);
     }
-    return {{holding.host, static_cast<double>(all), holding.written_back ? holding.host : LayerSet{}}, room};
+    return {{holding.host, static_cast<double>(all.count()), holding.written_back ? holding.host : LayerSet{}}, room};
   }
 
   /// What the rule needs in flight for `stream`.
@@ -102,9 +107,15 @@ class SteadyTrial {
   template <class Task>
   [[nodiscard]] StepCost step(const Task& task, std::size_t count, const SteadyUse& use) {
     const LayerBlocks room = task.device_budget - use.room.device;
-    return steady_step<Transfer>({task.cost.step(task.steady_decode(count)), task.layers(), task.block_link(),
-                                  use.stream, task.weights, static_cast<double>(room.count())},
-                                 scratch_);
+    const Work decode = task.steady_decode(count);
+    SteadyLoad load{task.cost.step(decode), task.layers(), task.block_link(),
+                    use.stream,             task.weights,  static_cast<double>(room.count())};
+    LayerArray layers_s;
+    if constexpr (TimesLayers<typename Task::cost_type>) {
+      load.layers_s = {layers_s.data(), static_cast<std::size_t>(task.layers())};
+      own_layer_times(task.cost, decode, load.time.layer, {layers_s.data(), load.layers_s.size()});
+    }
+    return steady_step<Transfer>(load, scratch_);
   }
 
  private:

@@ -30,6 +30,7 @@ template <SwappedOut Out = SwappedOut::whole>
 struct BasicSwappedLayers {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
+  static constexpr bool unequal_layers = true;
   template <class Transfer>
   struct State {
     SteadyTrial<Transfer> trial;
@@ -63,6 +64,11 @@ struct BasicSwappedLayers {
     return holding;
   }
 
+  template <class Task>
+  [[nodiscard]] static Holding held_of(const Task& task, int out) {
+    return held(layers_at(nested_layers(task.among().count(), out), task.among()));
+  }
+
   /// How many layers are offloaded, and how long a decode then takes.
   struct Choice {
     int out = -1; ///< -1: no number works
@@ -74,7 +80,7 @@ struct BasicSwappedLayers {
   bool make(const Task& task, S& state, std::size_t count, std::int64_t steps, Plan& plan) const {
     const Choice chosen = choose(task, state, count, steps, plan);
     if (chosen.out < 0) return false;
-    const Holding holding = held(nested_layers(task.layers(), chosen.out));
+    const Holding holding = held_of(task, chosen.out);
     const SteadyUse now = state.trial.use(task, count, holding, 0);
     plan.in_flight = state.trial.in_flight(task, now.stream);
     plan.binding = chosen.out == 0 ? Binding::none : chosen.step.waits() ? Binding::link : Binding::device_memory;
@@ -87,12 +93,12 @@ struct BasicSwappedLayers {
   /// shortest decode: more offloaded layers mean more to move, but also more room to prefetch.
   template <class Task, class S>
   Choice choose(const Task& task, S& state, std::size_t count, std::int64_t steps, Plan& plan) const {
-    const auto blocks = static_cast<std::int64_t>(state.trial.use(task, count, {}, steps).stream.blocks);
+    const LayerBlocks each{static_cast<std::int64_t>(state.trial.use(task, count, {}, steps).stream.blocks)};
     const bool hidden = only_hidden && task.enforce_slo;
     Choice best;
     plan.binding = Binding::device_memory;
-    for (int out = task.fewest_away(blocks); out <= task.layers(); ++out) {
-      const Holding holding = held(nested_layers(task.layers(), out));
+    for (int out = task.fewest_away(each); out <= task.among().count(); ++out) {
+      const Holding holding = held_of(task, out);
       const SteadyUse use = state.trial.use(task, count, holding, steps);
       if (use.room.device + state.trial.in_flight(task, use.stream) > task.device_budget) continue;
       if (use.room.host > task.host_budget) {

@@ -40,7 +40,6 @@ struct BasicTokenWise {
   using optimizer_type = Optimizer;
   static constexpr bool places_layers = Share == Uncached::adaptive;
   static constexpr bool rebuilds = Share == Uncached::adaptive;
-  static constexpr bool equal_blocks = true; ///< the optimiser's memory is a number of tokens
 
   template <class Transfer>
   struct State {

@@ -17,6 +17,7 @@ template <SloBound Bound = SloBound::enforced>
 struct BasicUniformDistance {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
+  static constexpr bool unequal_layers = true;
   template <class Transfer>
   struct State {
     StepTrial<Transfer, Bound> trial;
@@ -47,7 +48,7 @@ struct BasicUniformDistance {
  private:
   template <class Task, class S>
   bool best(const Task& task, S& state, std::size_t count, Plan& plan, Binding& binding) const {
-    DistanceSpace::candidates(task.layers(), state.space);
+    DistanceSpace::candidates(task.among(), state.space);
     bool found = false;
     for (const LayerSet set : state.space) {
       ++plan.effort;

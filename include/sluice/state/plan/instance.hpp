@@ -5,9 +5,11 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/model/kv_groups.hpp"
 #include "sluice/state/plan/plan.hpp"
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -42,6 +44,9 @@ struct Instance {
   Tokens block_tokens{16};
   std::vector<InstanceRequest> requests;
   WeightStream weights;           ///< streamed with any plan; weights have slots of their own
+  LayerSet among{};               ///< layers that may be offloaded; empty: all
+  std::int64_t units = 1;         ///< layer blocks in a token block of each of these
+  const KvBlocks* kv = nullptr;   ///< what layers keep, if not all do the same; it outlives the instance
   double alpha = 1;               ///< allowed misses per step, on average over the window
   int paused_without_deposit = 0; ///< paused requests with an empty deposit: each misses in every step
   int window_min = 1;             ///< steps for which the plan must hold
@@ -53,6 +58,8 @@ struct Instance {
   std::int64_t node_limit = std::numeric_limits<std::int64_t>::max();
 
   [[nodiscard]] int layers() const { return static_cast<int>(layer_compute_s.size()); }
+  /// The layers that may be offloaded.
+  [[nodiscard]] LayerSet movable() const { return among.empty() ? LayerSet::all(layers()) : among; }
   [[nodiscard]] bool has_slo() const {
     for (const InstanceRequest& request : requests)
       if (std::isfinite(request.slo_s)) return true;
@@ -62,13 +69,26 @@ struct Instance {
   [[nodiscard]] double blocks_at(std::size_t request, int step) const {
     const InstanceRequest& r = requests[request];
     if (r.tokens.count() <= 0) return static_cast<double>(r.blocks.count());
-    return static_cast<double>(blocks_for(r.tokens + Tokens{step}, block_tokens).count());
+    return static_cast<double>(blocks_for(r.tokens + Tokens{step}, block_tokens).count() * units);
   }
-  /// Blocks of all layers of all requests at the first step.
+  /// The layer blocks of all requests in the layers that stay on the device, `step` steps after the first.
+  [[nodiscard]] double staying_at(int step) const {
+    if (kv == nullptr) return 0;
+    const LayerSet stay = LayerSet::all(layers()) - movable();
+    std::int64_t sum = 0;
+    for (const InstanceRequest& request : requests) {
+      const std::int64_t blocks = blocks_for(request.tokens + Tokens{step}, block_tokens).count();
+      sum += kv->room(0, blocks, blocks, stay);
+    }
+    return static_cast<double>(sum);
+  }
+  /// The blocks that the device has for layers that may be offloaded, at the first step.
+  [[nodiscard]] double movable_budget() const { return static_cast<double>(device_blocks.count()) - staying_at(0); }
+  /// Blocks of all requests at the first step, in the layers that may be offloaded.
   [[nodiscard]] double total_blocks() const {
     double sum = 0;
     for (std::size_t r = 0; r < requests.size(); ++r) sum += blocks_at(r, 0);
-    return sum * layers();
+    return sum * movable().count();
   }
 };
 

@@ -9,22 +9,25 @@
 
 namespace sluice {
 
-SLUICE_INLINE void DistanceSpace::candidates(int layers, std::vector<LayerSet>& out) {
+SLUICE_INLINE void DistanceSpace::candidates(LayerSet among, std::vector<LayerSet>& out) {
+  const int layers = among.count();
   out.clear();
   out.push_back({});
   for (int distance = layers; distance >= 1;) {
     const int count = layers / distance;
-    out.push_back(every_kth_layer(layers, distance));
+    out.push_back(layers_at(every_kth_layer(layers, distance), among));
     distance = layers / (count + 1); // the largest distance of the next count that occurs
   }
 }
 
-SLUICE_INLINE void EvenSpace::candidates(int layers, std::vector<LayerSet>& out) {
+SLUICE_INLINE void EvenSpace::candidates(LayerSet among, std::vector<LayerSet>& out) {
+  const int layers = among.count();
   out.clear();
-  for (int count = 0; count <= layers; ++count) out.push_back(evenly_spaced_layers(layers, count));
+  for (int count = 0; count <= layers; ++count) out.push_back(layers_at(evenly_spaced_layers(layers, count), among));
 }
 
-SLUICE_INLINE void FreeSpace::candidates(int layers, std::vector<LayerSet>& out) {
+SLUICE_INLINE void FreeSpace::candidates(LayerSet among, std::vector<LayerSet>& out) {
+  const int layers = among.count();
   out.clear();
   if (layers > most_listed_layers) return;
   for (int count = 0; count <= layers; ++count)
@@ -32,7 +35,7 @@ SLUICE_INLINE void FreeSpace::candidates(int layers, std::vector<LayerSet>& out)
       LayerSet set;
       for (int layer = 0; layer < layers; ++layer)
         if ((bits >> layer & 1u) != 0) set.insert(layer);
-      if (set.count() == count) out.push_back(set);
+      if (set.count() == count) out.push_back(layers_at(set, among));
     }
 }
 

@@ -43,7 +43,7 @@ WindowCheck step_by_step(const Instance& instance, const std::vector<LayerSet>& 
 
 std::vector<LayerSet> random_sets(const Instance& instance, Random& random, bool uniform) {
   std::vector<LayerSet> candidates;
-  EvenSpace::candidates(instance.layers(), candidates);
+  EvenSpace::candidates(instance.movable(), candidates);
   std::vector<LayerSet> sets(instance.requests.size(), candidates[random.below(candidates.size())]);
   for (LayerSet& set : sets)
     if (!uniform) set = candidates[random.below(candidates.size())];

@@ -29,7 +29,7 @@ struct Exhaustive {
 template <class Space, class Rule, class Count>
 Exhaustive exhaustive(const Instance& instance) {
   std::vector<LayerSet> candidates;
-  Space::candidates(instance.layers(), candidates);
+  Space::candidates(instance.movable(), candidates);
   PlacementEvaluator evaluator{transfer_rule_of<Rule, Count>};
   Exhaustive result;
   std::vector<std::size_t> digits(instance.requests.size(), 0);
@@ -77,7 +77,7 @@ void compare(Planner& planner, const Instance& instance, Random& random) {
   Planner fresh{candidate_space_of<Space>, search_rule_of<Rule, Count>};
   CHECK(fresh.solve(instance).offloaded == solution.offloaded);
   std::vector<LayerSet> candidates;
-  Space::candidates(instance.layers(), candidates);
+  Space::candidates(instance.movable(), candidates);
   std::vector<LayerSet> start;
   for (std::size_t r = 0; r < instance.requests.size(); ++r)
     start.push_back(candidates[random.below(candidates.size())]);

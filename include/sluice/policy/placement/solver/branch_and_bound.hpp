@@ -29,9 +29,9 @@ class BranchAndBound {
 
   const Solution& solve(const Instance& instance, const Hint& hint) {
     SLUICE_ASSERT(check(instance).ok(), "a checked instance");
-    if (instance.layers() != listed_for_) {
-      list_candidates(instance.layers());
-      listed_for_ = instance.layers();
+    if (instance.movable() != listed_for_ || candidates_.empty()) {
+      listed_for_ = instance.movable();
+      list_candidates(listed_for_);
     }
     double growth = 0;
     for (std::size_t r = 0; r < instance.requests.size(); ++r)
@@ -61,13 +61,13 @@ class BranchAndBound {
  private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-  void list_candidates(int layers) {
-    space_->candidates(layers, candidates_);
+  void list_candidates(LayerSet among) {
+    space_->candidates(among, candidates_);
     if (!candidates_.empty()) return;
     // Too many members to list: start from the listed spaces' members, then change single layers.
     std::vector<LayerSet> more;
-    EvenSpace::candidates(layers, candidates_);
-    DistanceSpace::candidates(layers, more);
+    EvenSpace::candidates(among, candidates_);
+    DistanceSpace::candidates(among, more);
     for (const LayerSet& set : more)
       if (std::find(candidates_.begin(), candidates_.end(), set) == candidates_.end()) candidates_.push_back(set);
     std::sort(candidates_.begin(), candidates_.end(), [](const LayerSet& a, const LayerSet& b) {
@@ -83,7 +83,7 @@ class BranchAndBound {
 
   /// Whether the link could move at least the blocks that must leave the device while the compute runs.
   static bool may_hide(const Instance& instance) {
-    const double need = instance.total_blocks() - static_cast<double>(instance.device_blocks.count());
+    const double need = instance.total_blocks() - instance.movable_budget();
     return need / instance.link_blocks_per_s <= compute_s(instance) * instance.iterations;
   }
 
@@ -96,10 +96,11 @@ class BranchAndBound {
     double growth = 0;
     for (std::size_t r = 0; r < instance.requests.size(); ++r)
       growth += instance.blocks_at(r, instance.window_min - 1) - instance.blocks_at(r, 0);
-    const bool listed = space_->listed || instance.layers() <= FreeSpace::most_listed_layers;
+    const int movable = instance.movable().count();
+    const bool listed = space_->listed || movable <= FreeSpace::most_listed_layers;
     if (cold_search_ && instance.iterations == 1 && instance.weights.empty())
       open = rule_->cold_search->run(cold_search_->get(), problem_, candidates_, hint.offloaded,
-                                     growth * instance.layers());
+                                     growth * movable + instance.staying_at(instance.window_min - 1) - instance.staying_at(0));
     else
       open = rule_search_.run(problem_, candidates_, hint.offloaded);
     return listed ? open : beyond_the_list();
@@ -119,9 +120,10 @@ class BranchAndBound {
   /// moves the blocks that must leave, and the worst layer, which is at least the mean.
   double beyond_the_list() {
     const Instance& instance = problem_.instance();
-    const auto layers = static_cast<double>(instance.layers());
+    const LayerSet among = instance.movable();
+    const auto layers = static_cast<double>(among.count());
     const double compute = compute_s(instance);
-    const double need = instance.total_blocks() - static_cast<double>(instance.device_blocks.count());
+    const double need = instance.total_blocks() - instance.movable_budget();
     const double moved = layers > 1 ? std::max(0.0, need) * layers / (layers - 1) : std::max(0.0, need);
     const double tail = (instance.layer_compute_s.back() + instance.after_s) / instance.iterations;
     const double bound = std::max(compute, moved > 0 ? moved / instance.link_blocks_per_s + tail : 0.0);
@@ -135,7 +137,9 @@ class BranchAndBound {
           for (int in = -1; in < instance.layers(); ++in) {
             if (problem_.out_of_time()) return bound;
             const LayerSet set = sets_[item.request];
-            if ((out >= 0 && !set.contains(out)) || (in >= 0 && set.contains(in)) || (out < 0 && in < 0)) continue;
+            if ((out >= 0 && !set.contains(out)) || (in >= 0 && (set.contains(in) || !among.contains(in))) ||
+                (out < 0 && in < 0))
+              continue;
             if (out >= 0) sets_[item.request].erase(out);
             if (in >= 0) sets_[item.request].insert(in);
             ++problem_.nodes;
@@ -163,8 +167,7 @@ class BranchAndBound {
       s.offloaded.assign(problem_.best().begin(), problem_.best().end());
       s.proven_optimal = !(open < s_cutoff());
     } else {
-      const LayerSet all = LayerSet::all(instance.layers());
-      s.offloaded.assign(instance.requests.size(), all);
+      s.offloaded.assign(instance.requests.size(), instance.movable());
       s.proven_optimal = open == infinity;
     }
     const PlacementCost cost = problem_.evaluator.cost(instance, s.offloaded);
@@ -203,7 +206,7 @@ class BranchAndBound {
 
   const CandidateSpace* space_;
   const Rule* rule_;
-  int listed_for_ = -1;
+  LayerSet listed_for_{};
   std::vector<LayerSet> candidates_;
   std::vector<LayerSet> sets_;
   std::vector<LayerSet> warm_;

@@ -103,10 +103,11 @@ template <class Table>
 PlacementCost BasicPlacementEvaluator<Table>::memory(const Instance& instance, std::span<const LayerSet> offloaded,
                                                      int step) {
   PlacementCost result;
-  const int layers = instance.layers();
+  const int movable = instance.movable().count();
   streams_.clear();
   LayerArray loads;
-  std::fill_n(loads.begin(), layers, 0.0);
+  std::fill_n(loads.begin(), instance.layers(), 0.0);
+  result.resident_blocks = instance.staying_at(step);
   // Adjacent requests that offload the same layers are summed first: a uniform placement is one pass over the layers.
   double alike = 0;
   const auto add_alike = [&] {
@@ -115,7 +116,7 @@ PlacementCost BasicPlacementEvaluator<Table>::memory(const Instance& instance, s
   };
   for (std::size_t r = 0; r < offloaded.size(); ++r) {
     const double blocks = instance.blocks_at(r, step);
-    result.resident_blocks += blocks * (layers - offloaded[r].count());
+    result.resident_blocks += blocks * (movable - offloaded[r].count());
     if (offloaded[r].empty() || blocks <= 0) continue;
     if (!streams_.empty() && streams_.back().layers != offloaded[r]) add_alike();
     streams_.push_back({offloaded[r], blocks});

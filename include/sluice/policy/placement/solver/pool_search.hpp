@@ -87,6 +87,7 @@ class PoolSearch {
     const Instance& instance = problem.instance();
     layers_ = instance.layer_compute_s.size();
     choices_ = candidates.size();
+    movable_ = static_cast<double>(instance.movable().count());
     exact_ = instance.link_per_layer_s <= 0;
     relax_above_ = choices_ <= 20 ? 4 : 3;
     masks_.assign(choices_ * layers_, 0.0);
@@ -104,7 +105,7 @@ class PoolSearch {
     children_.resize(depth + 1);
     std::fill_n(loads_.begin(), layers_, 0.0);
     moved_[0] = 0;
-    need_ = rest_blocks_[0] * static_cast<double>(layers_) - static_cast<double>(instance.device_blocks.count());
+    need_ = rest_blocks_[0] * movable_ - instance.movable_budget();
     cold_ = {instance.layer_compute_s, instance.before_s, instance.after_s, 1 / instance.link_blocks_per_s};
     rest_s_.resize(layers_);
     double rest = instance.after_s;
@@ -190,9 +191,10 @@ class PoolSearch {
   void greedy(bool evenly) {
     future_.assign(layers_, 0.0);
     if (evenly) {
-      const double total = rest_blocks_[0] * static_cast<double>(layers_);
-      const auto count = static_cast<double>(std::max<std::size_t>(layers_, 2));
-      std::fill(future_.begin(), future_.end(), std::clamp(need_ / total * count / (count - 1), 0.0, 1.0));
+      const double total = rest_blocks_[0] * movable_;
+      const double count = std::max(movable_, 2.0);
+      const double share = std::clamp(need_ / total * count / (count - 1), 0.0, 1.0);
+      problem_->instance().movable().for_each([&](int layer) { future_[static_cast<std::size_t>(layer)] = share; });
     } else {
       follow_mix();
     }
@@ -462,7 +464,7 @@ class PoolSearch {
     std::vector<Child>& children = children_[depth];
     children.clear();
     const std::size_t first = item.twin ? static_cast<std::size_t>(choice_[depth - 1]) : 0;
-    const double least_count = (need_ - moved_[depth] - rest * static_cast<double>(layers_ - 1)) / item.blocks - 1e-9;
+    const double least_count = (need_ - moved_[depth] - rest * (movable_ - 1)) / item.blocks - 1e-9;
     for (std::size_t k = first; k < choices_; ++k) {
       if (counts_[k] < least_count) continue; // the undecided requests cannot make up for it
       const double moved = moved_[depth] + item.blocks * counts_[k];
@@ -487,7 +489,7 @@ class PoolSearch {
       for (std::size_t l = 0; l < layers_; ++l) loads[l] = parent[l] + item.blocks * mask(k)[l];
       moved_[depth + 1] = moved_[depth] + item.blocks * counts_[k];
       const double worst = largest(loads, layers_);
-      const double reach = moved_[depth + 1] - worst + rest * static_cast<double>(layers_ - 1);
+      const double reach = moved_[depth + 1] - worst + rest * (movable_ - 1);
       if (reach < need_ * (1 - 1e-9) - 1e-6) continue; // the child never fits
       double node_bound = std::max(child.bound, room_bound(loads));
       if (node_bound >= problem_->cutoff()) continue;
@@ -552,6 +554,7 @@ class PoolSearch {
   std::span<const LayerSet> candidates_;
   std::size_t layers_ = 0;
   std::size_t choices_ = 0;
+  double movable_ = 0;          ///< layers that may be offloaded
   std::size_t relax_above_ = 3; ///< undecided requests from which a node's own relaxation pays off (measured)
   bool exact_ = true;           ///< no link latency: the evaluator's short form is exact
   double need_ = 0;

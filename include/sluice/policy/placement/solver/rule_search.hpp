@@ -67,6 +67,7 @@ class RuleSearch {
     candidates_ = candidates;
     const Instance& instance = problem.instance();
     layers_ = instance.layer_compute_s.size();
+    movable_ = static_cast<double>(instance.movable().count());
     sets_.assign(instance.requests.size(), {});
     streams_.clear();
     children_.resize(problem.items().size() + 1);
@@ -80,7 +81,7 @@ class RuleSearch {
     sums_.assign(1, {weights_, 0});
     counts_.clear();
     for (const LayerSet& set : candidates) counts_.push_back(set.count());
-    need_ = rest_blocks_[0] * static_cast<double>(layers_) - static_cast<double>(instance.device_blocks.count());
+    need_ = rest_blocks_[0] * movable_ - instance.movable_budget();
   }
 
   /// Evaluates `sets_` and offers it to the problem if it fits. Returns whether it fits.
@@ -161,8 +162,10 @@ class RuleSearch {
   double link_bound(std::size_t depth, double moved, double buffer) const {
     const Instance& instance = problem_->instance();
     const double to_free = need_ + weights_ + buffer - moved;
-    // One more request frees at most all its layers except those that it holds itself.
-    const double most_freed = std::max(0.0, static_cast<double>(layers_) - rule_->held_layers);
+    // One more request frees at most all its layers except those that it holds itself. (A rule that holds two
+    // neighbours may hold one where not all layers may be offloaded.)
+    const int held = instance.among.empty() ? rule_->held_layers : std::min(rule_->held_layers, 1);
+    const double most_freed = std::max(0.0, movable_ - held);
     if (to_free > rest_blocks_[depth] * most_freed + 1e-9 * std::abs(need_) + 1e-6) return infinity;
     if (to_free > 0) {
       // If each request holds a layer of its own, freeing blocks costs the link more than the blocks themselves; if one
@@ -172,7 +175,7 @@ class RuleSearch {
       else if (depth + 1 == problem_->items().size())
         moved += rest_blocks_[depth] * least_count(to_free / rest_blocks_[depth]);
       else
-        moved += to_free * static_cast<double>(layers_) / most_freed;
+        moved += to_free * movable_ / most_freed;
     }
     if (moved <= 0) return 0;
     const double rest_s = instance.after_s + instance.layer_compute_s.back();
@@ -181,7 +184,7 @@ class RuleSearch {
 
   /// The fewest layers of a candidate that frees at least `layers` of them while it holds one of its own.
   [[nodiscard]] double least_count(double layers) const {
-    double least = static_cast<double>(layers_);
+    double least = movable_;
     for (const int count : counts_)
       if (count - 1 >= layers - 1e-6) least = std::min(least, static_cast<double>(count));
     return least;
@@ -244,6 +247,7 @@ class RuleSearch {
   SearchProblem<Rule>* problem_ = nullptr;
   std::span<const LayerSet> candidates_;
   std::size_t layers_ = 0;
+  double movable_ = 0; ///< layers that may be offloaded
   double compute_s_ = 0;
   double weights_ = 0; ///< blocks of streamed weights
   double need_ = 0;
