@@ -77,8 +77,8 @@ using TaskOf = PlacementTask<UnevenCost, Transfer, PerLayer>;
 template <class Transfer, class Ask>
 auto with_task(const Scene& scene, Ask&& ask) {
   const View view = scene.made.view();
-  return ask(TaskOf<Transfer>{
-      view, scene.claims, scene.claims.size(), scene.device, LayerBlocks{1 << 30}, scene.cost, Window{1, 1}});
+  return ask(TaskOf<Transfer>{view, scene.claims, scene.claims.size(), scene.device, LayerBlocks{1 << 30}, scene.cost,
+                              Window{1, 1}});
 }
 
 /// The layers that may move, from their definition: of the layers that keep every token and nothing else, those of the
@@ -90,7 +90,8 @@ std::vector<int> movable_layers(const Scene& scene) {
     const auto size = [&](int of) { return size_of(scene.made.geometry, of, 0, 1000); }; // of the oldest block
     std::vector<int> same;
     for (int other = 0; other < scene.made.geometry.layers; ++other)
-      if (size(other) == size(layer) && size(other) > 0 && size_of(scene.made.geometry, other, 999, 1000) == size(other))
+      if (size(other) == size(layer) && size(other) > 0 &&
+          size_of(scene.made.geometry, other, 999, 1000) == size(other))
         same.push_back(other);
     if (size(layer) * static_cast<std::int64_t>(same.size()) > most) {
       most = size(layer) * static_cast<std::int64_t>(same.size());
@@ -242,8 +243,7 @@ TEST_CASE_TEMPLATE("every placement of unequal layers fits, and moves only layer
     check(SloUniform{});
     check(OffloadAll{});
     const std::vector<LayerSet> thirds = check(FixedDistance<3>{});
-    if (!thirds.empty())
-      CHECK(thirds[0].count() == static_cast<int>(movable.size()) / 3);
+    if (!thirds.empty()) CHECK(thirds[0].count() == static_cast<int>(movable.size()) / 3);
     const std::vector<LayerSet> fewest = check(FewestLayers{});
     for (int count = 0; count <= static_cast<int>(movable.size()); ++count) { // evenly spaced: none with fewer fits
       LayerSet set;

@@ -480,8 +480,8 @@ class HttpSession final : public OpenConnection {
 
   static constexpr std::size_t read_bytes = 4096;
   static constexpr std::size_t body_bytes = std::size_t{16} << 10; ///< not counted towards the body
-  static constexpr std::size_t watch_bytes = 256; ///< while nothing is expected
-  static constexpr std::chrono::seconds part_time{2}; ///< time limit for closing a connection
+  static constexpr std::size_t watch_bytes = 256;                  ///< while nothing is expected
+  static constexpr std::chrono::seconds part_time{2};              ///< time limit for closing a connection
 
   Stream stream_;
   const Connection* connection_;
