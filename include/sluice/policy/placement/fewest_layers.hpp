@@ -69,10 +69,10 @@ struct BasicFewestLayers {
       } else {
         // Offloading fewer layers never takes less device memory, so bisection finds the first count that fits. But the
         // room in flight may jump if even spacing makes two layers adjacent, so the counts just below are tried too.
-        LayerBlocks each{0};
-        for (const Claim& claim : task.claims.first(count)) each += task.view.geometry.moved(blocks_of(claim));
+        TokenBlocks blocks{0};
+        for (const Claim& claim : task.claims.first(count)) blocks += blocks_of(claim);
         const LayerSet among = task.among();
-        for (int layers = task.fewest_away(each); layers <= among.count(); ++layers) {
+        for (int layers = task.fewest_away(task.view.geometry.moved(blocks)); layers <= among.count(); ++layers) {
           set = layers_at(evenly_spaced_layers(among.count(), layers), among);
           in_flight = state.trial.in_flight_if_fits(task, count, set, blocks_of);
           if (in_flight >= 0) return true;

@@ -71,17 +71,20 @@ struct SteadyUse {
 template <class Transfer>
 class SteadyTrial {
  public:
-  /// Of the first `count` claims, each `steps` tokens later.
+  /// Of the first `count` claims, each `steps` tokens later. Always inlined: as a call it took a decision of Pie's with
+  /// 256 requests 8 % longer.
   template <class Task>
-  [[nodiscard]] static SteadyUse use(const Task& task, std::size_t count, const Holding& holding, std::int64_t steps) {
-    LayerBlocks all{0};
+  [[nodiscard, gnu::always_inline]] static SteadyUse use(const Task& task, std::size_t count, const Holding& holding,
+                                                         std::int64_t steps) {
+    TokenBlocks all{0};
     Footprint room;
     for (const Claim& claim : task.claims.first(count)) {
       const TokenBlocks blocks = task.blocks(claim, steps);
-      all += task.view.geometry.moved(blocks);
+      all += blocks;
       room = room + task.footprint_of(holding, blocks);
     }
-    return {{holding.host, static_cast<double>(all.count()), holding.written_back ? holding.host : LayerSet{}}, room};
+    const auto moved = static_cast<double>(task.view.geometry.moved(all).count());
+    return {{holding.host, moved, holding.written_back ? holding.host : LayerSet{}}, room};
   }
 
   /// What the rule needs in flight for `stream`.

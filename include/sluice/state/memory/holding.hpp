@@ -144,8 +144,8 @@ template <class Room>
 }
 
 /// The same for layers that keep different amounts of KV. Hidden states are not kept for such a model.
-[[nodiscard]] constexpr Footprint footprint_of(const KvBlocks& kv, const Holding& holding, TokenBlocks blocks,
-                                               Tokens block_tokens, int layers) {
+[[nodiscard, gnu::noinline]] constexpr Footprint footprint_of(const KvBlocks& kv, const Holding& holding,
+                                                              TokenBlocks blocks, Tokens block_tokens, int layers) {
   const std::int64_t total = blocks.count(), head = holding.head_blocks(blocks, block_tokens).count();
   const LayerSet all = LayerSet::all(layers), resident = all - holding.away();
   return {LayerBlocks{kv.room(0, head, total, resident) + kv.room(head, total, total, all)},
