@@ -182,8 +182,7 @@ bool moves_kv() {
   using P = typename E::placement_type;
   if constexpr (requires { P::fetches_nothing; })
     if (P::fetches_nothing) return false;
-  return moves_layers<E>() ||
-         !(std::is_same_v<typename E::retention_type, Drop> || E::retention_type::finds_released);
+  return moves_layers<E>() || !(std::is_same_v<typename E::retention_type, Drop> || E::retention_type::finds_released);
 }
 
 /// Makes the weights of a trial small enough to stream, and in a third of the trials larger than the device. Returns

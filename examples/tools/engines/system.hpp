@@ -110,16 +110,16 @@ struct System {
   /// The numbers that its policies declare.
   std::vector<NumberRow> (*numbers)() = nullptr;
 
-  bool knows_lengths = false;         ///< its admission uses output lengths, which a server cannot know
-  bool rebuilds_kv = false;           ///< it recomputes K and V, so iterations need buffers for that
-  bool states_on_device = false;      ///< from hidden states that stay on the device, if it keeps any
-  std::string_view rule{};            ///< set in a row that is another system on this transfer rule
-  bool foresees = false;              ///< a policy of it knows how long answers will be: an oracle, marked in reports
-  bool control = false;               ///< a control row: never ranked
-  bool deposit_never = false;         ///< an ablation without the deposit
-  bool streams_weights = false;       ///< the model may be larger than the device
-  bool variant = false;               ///< a system with one part replaced: simulated only by name, not by `all`
-  const char* equal_layers = nullptr; ///< the part that serves only models whose layers are alike; null: none does
+  bool knows_lengths = false;           ///< its admission uses output lengths, which a server cannot know
+  bool rebuilds_kv = false;             ///< it recomputes K and V, so iterations need buffers for that
+  bool states_on_device = false;        ///< from hidden states that stay on the device, if it keeps any
+  std::string_view rule{};              ///< set in a row that is another system on this transfer rule
+  bool foresees = false;                ///< a policy of it knows how long answers will be: an oracle, marked in reports
+  bool control = false;                 ///< a control row: never ranked
+  bool deposit_never = false;           ///< an ablation without the deposit
+  bool streams_weights = false;         ///< the model may be larger than the device
+  bool variant = false;                 ///< a system with one part replaced: simulated only by name, not by `all`
+  const char* equal_layers = nullptr;   ///< the part that serves only models whose layers are alike; null: none does
   const char* movable_layers = nullptr; ///< the same of models of which no layer moves alone
   bool host_attends = false; ///< the host attends decodes: `all` has it only if the device states `host_attention_rate`
 };

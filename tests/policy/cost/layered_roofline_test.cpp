@@ -227,7 +227,8 @@ TEST_CASE("layers that differ add up") {
   CHECK(layers_s(windowed) < layers_s(full));
   CHECK(layers_s(mixed) == doctest::Approx((layers_s(full) + layers_s(windowed)) / 2));
 
-  // Each layer's own time is that of a layer of the model that has only such layers, also corrected by what was learned.
+  // Each layer's own time is that of a layer of the model that has only such layers, also corrected by what was
+  // learned.
   const LayeredRoofline model(mixed, round_device());
   const Work work = decoding({50, 4000, 3000}, mixed.kv);
   std::array<double, 2> each{};

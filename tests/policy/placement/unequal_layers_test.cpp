@@ -78,8 +78,8 @@ using TaskOf = PlacementTask<UnevenCost, Transfer, PerLayer>;
 template <class Transfer, class Ask>
 auto with_task(const Scene& scene, Window window, Ask&& ask) {
   const View view = scene.made.view();
-  return ask(TaskOf<Transfer>{
-      view, scene.claims, scene.claims.size(), scene.device, LayerBlocks{1 << 30}, scene.cost, window});
+  return ask(TaskOf<Transfer>{view, scene.claims, scene.claims.size(), scene.device, LayerBlocks{1 << 30}, scene.cost,
+                              window});
 }
 
 /// The layers that may move, from their definition: of the layers that keep every token and nothing else, those of the
@@ -91,7 +91,8 @@ std::vector<int> movable_layers(const Scene& scene) {
     const auto size = [&](int of) { return size_of(scene.made.geometry, of, 0, 1000); }; // of the oldest block
     std::vector<int> same;
     for (int other = 0; other < scene.made.geometry.layers; ++other)
-      if (size(other) == size(layer) && size(other) > 0 && size_of(scene.made.geometry, other, 999, 1000) == size(other))
+      if (size(other) == size(layer) && size(other) > 0 &&
+          size_of(scene.made.geometry, other, 999, 1000) == size(other))
         same.push_back(other);
     if (size(layer) * static_cast<std::int64_t>(same.size()) > most) {
       most = size(layer) * static_cast<std::int64_t>(same.size());
@@ -223,7 +224,7 @@ TEST_CASE_TEMPLATE("DistancePlacement's plan is the shortest of all over the lay
 
 TEST_CASE_TEMPLATE("a plan of unequal layers lasts as long as it fits, windows and states included", T, DeadlinePool,
                    FairShare, NextLayer) {
-  constexpr int most = 120;
+  constexpr int most = 64;
   Random random(93);
   int ends = 0, lasts = 0;
   for (int round = 0; round < 400; ++round) {
@@ -245,7 +246,7 @@ TEST_CASE_TEMPLATE("a plan of unequal layers lasts as long as it fits, windows a
   }
   CAPTURE(ends);
   CAPTURE(lasts);
-  CHECK((ends > 20 && lasts > 50));
+  CHECK((ends > 50 && lasts > 4));
 }
 
 TEST_CASE_TEMPLATE("every placement of unequal layers fits, and moves only layers that may move", T, DeadlinePool,
@@ -270,8 +271,7 @@ TEST_CASE_TEMPLATE("every placement of unequal layers fits, and moves only layer
     check(SloUniform{});
     check(OffloadAll{});
     const std::vector<LayerSet> thirds = check(FixedDistance<3>{});
-    if (!thirds.empty())
-      CHECK(thirds[0].count() == static_cast<int>(movable.size()) / 3);
+    if (!thirds.empty()) CHECK(thirds[0].count() == static_cast<int>(movable.size()) / 3);
     const std::vector<LayerSet> fewest = check(FewestLayers{});
     for (int count = 0; count <= static_cast<int>(movable.size()); ++count) { // evenly spaced: none with fewer fits
       LayerSet set;

@@ -36,8 +36,7 @@ class Corrected {
     return {time.before * compute_, time.layer * compute_, work.tokens() > Tokens{0} ? after : time.after,
             time.on_link};
   }
-  bool layer_times(const Work& work, std::span<double> layers_s) const
-      requires TimesLayers<std::remove_cvref_t<Held>> {
+  bool layer_times(const Work& work, std::span<double> layers_s) const requires TimesLayers<std::remove_cvref_t<Held>> {
     if (!base_.layer_times(work, layers_s)) return false;
     for (double& seconds : layers_s) seconds *= compute_;
     return true;

@@ -57,7 +57,8 @@ concept NamesLayerTimes = requires {
   &P::layer_times;
 };
 
-/// Writes each layer's own time in seconds, which is `mean` (`step(work).layer`) if the model does not tell layers apart.
+/// Writes each layer's own time in seconds, which is `mean` (`step(work).layer`) if the model does not tell layers
+/// apart.
 template <class P>
 void own_layer_times(const P& model, const Work& work, Seconds mean, std::span<double> layers_s) {
   if constexpr (TimesLayers<P>)
@@ -91,7 +92,8 @@ concept Observes = requires(const P& model, typename P::State& state, const Obse
 /// object, perhaps of another type: a model never observes itself.)
 ///
 ///  1. `P::role` is `roles::Cost`; `P::State` is default-constructible: what it has learned, empty for most models.
-///  2. `step(work)` and `link()` predict without what was learned. Optional: `layer_times(work, layers_s)` (TimesLayers).
+///  2. `step(work)` and `link()` predict without what was learned. Optional: `layer_times(work, layers_s)`
+///  (TimesLayers).
 ///  3. `predictor(state)` is the same predictor corrected by what was learned; planners use this one. A model that
 ///     does not learn returns itself, by reference; any other model returns a value that refers to the model and
 ///     copies the state.

@@ -22,8 +22,9 @@
 namespace sluice {
 
 /// As `Roofline`: a layer is its matrix products followed by its attention, each bound by FLOPs or by bytes. Layers
-/// that are alike are counted together, and `StepTime::layer` is the mean of all layers. A window or the top k of sparse attention limits what a token reads; latents are
-/// absorbed when decoding and expanded for prompts; a state is read and written by every step.
+/// that are alike are counted together, and `StepTime::layer` is the mean of all layers. A window or the top k of
+/// sparse attention limits what a token reads; latents are absorbed when decoding and expanded for prompts; a state is
+/// read and written by every step.
 ///
 /// Rebuilding K and V is not known here.
 class LayeredRoofline {

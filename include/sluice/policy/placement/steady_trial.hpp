@@ -18,12 +18,12 @@ namespace sluice {
 
 /// What a repeated iteration computes and moves.
 struct SteadyLoad {
-  StepTime time;          ///< of the computation
-  int layers = 1;         ///< the model's
-  BlockLink link;         ///< in the evaluator's unit
-  LayerStream stream;     ///< one stream for all requests; no layers: nothing is away
-  WeightStream weights{}; ///< streamed with any KV
-  double room_blocks = 0; ///< device blocks for prefetches
+  StepTime time;                      ///< of the computation
+  int layers = 1;                     ///< the model's
+  BlockLink link;                     ///< in the evaluator's unit
+  LayerStream stream;                 ///< one stream for all requests; no layers: nothing is away
+  WeightStream weights{};             ///< streamed with any KV
+  double room_blocks = 0;             ///< device blocks for prefetches
   std::span<const double> layers_s{}; ///< each layer's own time; empty: all take `time.layer`
 };
 
@@ -108,8 +108,8 @@ class SteadyTrial {
   [[nodiscard]] StepCost step(const Task& task, std::size_t count, const SteadyUse& use) {
     const LayerBlocks room = task.device_budget - use.room.device;
     const Work decode = task.steady_decode(count);
-    SteadyLoad load{task.cost.step(decode), task.layers(), task.block_link(),
-                    use.stream,             task.weights,  static_cast<double>(room.count())};
+    SteadyLoad load{task.cost.step(decode),           task.layers(), task.block_link(), use.stream, task.weights,
+                    static_cast<double>(room.count())};
     LayerArray layers_s;
     if constexpr (TimesLayers<typename Task::cost_type>) {
       load.layers_s = {layers_s.data(), static_cast<std::size_t>(task.layers())};

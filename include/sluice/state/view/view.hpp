@@ -78,14 +78,16 @@ struct Geometry {
   int segment_layers = 1;           ///< layer blocks that are contiguous in memory; set from the Layout
   const KvLayers* groups = nullptr; ///< of layers that keep different amounts of KV; it outlives the engine. By default
                                     ///< each layer keeps a layer block of every token block
-  std::int64_t moved_units = 1; ///< layer blocks in a token block of a layer that moves alone; set from `groups`
+  std::int64_t moved_units = 1;     ///< layer blocks in a token block of a layer that moves alone; set from `groups`
 
   /// Whether all layers keep the same.
   [[nodiscard]] constexpr bool alike() const { return groups == nullptr; }
   /// What layers keep; empty if they are alike.
   [[nodiscard]] constexpr const KvBlocks& kv() const { return alike() ? layers_alike : groups->blocks; }
   /// The layers that placements may move to the host: all of them if they are alike.
-  [[nodiscard]] constexpr LayerSet movable() const { return alike() ? LayerSet::all(layers) : groups->blocks.movable(); }
+  [[nodiscard]] constexpr LayerSet movable() const {
+    return alike() ? LayerSet::all(layers) : groups->blocks.movable();
+  }
   /// What a layer moves if it is fetched alone, in layer blocks: the K and V of a request's `blocks`.
   [[nodiscard]] constexpr LayerBlocks moved(TokenBlocks blocks) const {
     return LayerBlocks{blocks.count() * moved_units};
@@ -100,6 +102,10 @@ struct Geometry {
   [[nodiscard]] constexpr LayerBlocks kv_of(TokenBlocks blocks, int resident) const {
     if (alike()) return across_layers(blocks, resident);
     return resident > 0 ? kv_of(blocks) : LayerBlocks{0};
+  }
+  /// The same in some layers, of `groups`.
+  [[nodiscard, gnu::noinline]] LayerBlocks kv_of(TokenBlocks blocks, LayerSet of) const {
+    return LayerBlocks{kv().room(0, blocks.count(), blocks.count(), of)};
   }
   /// The size of hidden states relative to K and V, for room and transfers.
   [[nodiscard]] constexpr HiddenSize hidden_size() const { return {layer_hidden_bytes, layer_block_bytes}; }

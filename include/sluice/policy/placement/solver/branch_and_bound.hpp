@@ -100,7 +100,8 @@ class BranchAndBound {
     const bool listed = space_->listed || movable <= FreeSpace::most_listed_layers;
     if (cold_search_ && instance.iterations == 1 && instance.weights.empty())
       open = rule_->cold_search->run(cold_search_->get(), problem_, candidates_, hint.offloaded,
-                                     growth * movable + instance.staying_at(instance.window_min - 1) - instance.staying_at(0));
+                                     growth * movable + instance.staying_at(instance.window_min - 1) -
+                                         instance.staying_at(0));
     else
       open = rule_search_.run(problem_, candidates_, hint.offloaded);
     return listed ? open : beyond_the_list();
