@@ -66,7 +66,8 @@ void fill_scene(Scene& scene, Random& random) {
   for (std::int64_t i = 0; i < count; ++i) {
     const Slot slot = scene.made.decoding(Tokens{between(random, 1, 400)}, Tokens{1}, Tokens{50});
     scene.claims.push_back({slot, Tokens{1}, Tokens{0}, true});
-    const RequestRow& row = scene.made.rows[index(slot)];
+    RequestRow& row = scene.made.rows[index(slot)];
+    if (random.below(3) == 0) row.holding.host = LayerSet::all(scene.made.geometry.layers); // it was preempted
     all += scene.kv.blocks.room(row.blocks_after(Tokens{1}, scene.made.limits.block_tokens).count());
   }
   scene.device = LayerBlocks{static_cast<std::int64_t>(static_cast<double>(all) * (0.2 + 0.9 * random.uniform()))};
@@ -75,10 +76,10 @@ void fill_scene(Scene& scene, Random& random) {
 template <class Transfer>
 using TaskOf = PlacementTask<UnevenCost, Transfer, PerLayer>;
 template <class Transfer, class Ask>
-auto with_task(const Scene& scene, Ask&& ask) {
+auto with_task(const Scene& scene, Window window, Ask&& ask) {
   const View view = scene.made.view();
   return ask(TaskOf<Transfer>{view, scene.claims, scene.claims.size(), scene.device, LayerBlocks{1 << 30}, scene.cost,
-                              Window{1, 1}});
+                              window});
 }
 
 /// The layers that may move, from their definition: of the layers that keep every token and nothing else, those of the
@@ -115,9 +116,9 @@ std::vector<LayerSet> distances(const std::vector<int>& layers) {
   return sets;
 }
 
-/// The step with these layers away; infinite if that does not fit. Counted block by block.
+/// The step with these layers away, `later` steps from now; infinite if that does not fit. Counted block by block.
 template <class Transfer>
-double step_s(const Scene& scene, const std::vector<LayerSet>& sets) {
+double step_s(const Scene& scene, const std::vector<LayerSet>& sets, std::int64_t later = 0) {
   const Geometry& geometry = scene.made.geometry;
   double resident = 0;
   std::vector<double> loads(static_cast<std::size_t>(geometry.layers), 0.0);
@@ -125,7 +126,7 @@ double step_s(const Scene& scene, const std::vector<LayerSet>& sets) {
   Work work;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const RequestRow& row = scene.made.rows[index(scene.claims[i].slot)];
-    const std::int64_t total = row.blocks_after(Tokens{1}, scene.made.limits.block_tokens).count();
+    const std::int64_t total = row.blocks_after(Tokens{1 + later}, scene.made.limits.block_tokens).count();
     double moved = 0;
     for (int layer = 0; layer < geometry.layers; ++layer) {
       double here = 0;
@@ -139,7 +140,7 @@ double step_s(const Scene& scene, const std::vector<LayerSet>& sets) {
       loads[static_cast<std::size_t>(layer)] += here;
     }
     if (!sets[i].empty()) streams.push_back({sets[i], moved});
-    work.add_decode(row.context() + Tokens{1}, geometry.reads());
+    work.add_decode(row.context() + Tokens{1}, geometry.reads()); // of the first step, as plans assume
   }
   work.samples = work.decodes;
   const auto device = static_cast<double>(scene.device.count());
@@ -160,7 +161,7 @@ double step_s(const Scene& scene, const std::vector<LayerSet>& sets) {
 
 template <class Transfer, class P>
 std::vector<LayerSet> plan_of(const Scene& scene, const P& policy, double& predicted_s) {
-  return with_task<Transfer>(scene, [&](const auto& task) {
+  return with_task<Transfer>(scene, Window{1, 1}, [&](const auto& task) {
     typename P::template State<Transfer> state;
     Plan plan;
     const Verdict verdict = policy.solve(task, state, plan);
@@ -219,6 +220,33 @@ TEST_CASE_TEMPLATE("DistancePlacement's plan is the shortest of all over the lay
     (best == infinity ? none : some) += 1;
   }
   CHECK((some > 100 && none > 5 && unequal > 200));
+}
+
+TEST_CASE_TEMPLATE("a plan of unequal layers lasts as long as it fits, windows and states included", T, DeadlinePool,
+                   FairShare, NextLayer) {
+  constexpr int most = 64;
+  Random random(93);
+  int ends = 0, lasts = 0;
+  for (int round = 0; round < 400; ++round) {
+    CAPTURE(round);
+    Scene scene;
+    fill_scene(scene, random);
+    with_task<T>(scene, Window{1, most}, [&](const auto& task) {
+      typename DistancePlacement::State<T> state;
+      Plan plan;
+      if (!DistancePlacement{}.solve(task, state, plan).feasible) return;
+      std::vector<LayerSet> sets;
+      for (const RequestPlan& request : plan.requests) sets.push_back(request.holding.host);
+      const std::int64_t window = plan.expires_at_step - task.view.step;
+      REQUIRE((1 <= window && window <= most));
+      CHECK(step_s<T>(scene, sets, window - 1) < infinity);
+      if (window < most) CHECK(step_s<T>(scene, sets, window) == infinity);
+      (window < most ? ends : lasts) += 1;
+    });
+  }
+  CAPTURE(ends);
+  CAPTURE(lasts);
+  CHECK((ends > 50 && lasts > 4));
 }
 
 TEST_CASE_TEMPLATE("every placement of unequal layers fits, and moves only layers that may move", T, DeadlinePool,

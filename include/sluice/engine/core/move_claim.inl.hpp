@@ -48,6 +48,13 @@ SLUICE_INLINE void load_from_host(const Core& core, RequestRow& request, Moves& 
   request.loading = Tokens{0};
 }
 
+/// All of it must arrive before the first layer starts.
+[[gnu::noinline]] SLUICE_INLINE void arrive_first(LayerBlocks blocks, Moves& moves) {
+  moves.urgent_blocks += static_cast<double>(blocks.count());
+  moves.first_blocks += static_cast<double>(blocks.count());
+  moves.to_device += blocks;
+}
+
 SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& target, const LayerSet& saved,
                               const PolicyCalls& policies, Seconds now, CommitState& state) {
   Moves& moves = state.moves;
@@ -110,17 +117,12 @@ SLUICE_INLINE void move_claim(Core& core, const Claim& claim, const Holding& tar
     return;
   }
   LayerSet just_in_time = from.host;
-  const auto arrive_first = [&moves](LayerBlocks blocks) { // before the first layer starts
-    moves.urgent_blocks += static_cast<double>(blocks.count());
-    moves.first_blocks += static_cast<double>(blocks.count());
-    moves.to_device += blocks;
-  };
   if ((returns || from.attended_on_host) && !policies.table.is.returns_layerwise) {
-    arrive_first(delta.to_device);
+    arrive_first(delta.to_device, moves);
     just_in_time = from.host & target.host;
   } else if (returns && !core.geometry.alike()) { // windows and states come whole
     just_in_time = from.host & core.geometry.movable();
-    arrive_first(LayerBlocks{core.geometry.kv().room(0, held.count(), held.count(), from.host - just_in_time)});
+    arrive_first(core.geometry.kv_of(held, from.host - just_in_time), moves);
   }
   if (just_in_time.empty()) return;
   const LayerBlocks streamed = core.geometry.moved(from.head_blocks(held, block_tokens)); // of each layer

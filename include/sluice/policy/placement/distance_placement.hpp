@@ -59,7 +59,9 @@ struct BasicDistancePlacement {
   bool plan_for(const Task& task, S& state, std::size_t count, Plan& plan, Binding& binding) const {
     planning_instance<Bound>(task, count, options, state.instance);
     state.hint.clear();
-    for (const Claim& claim : task.claims.first(count)) state.hint.push_back(task.view.row(claim.slot).holding.host);
+    // A preempted request may have more on the host than the layers that a plan may move.
+    for (const Claim& claim : task.claims.first(count))
+      state.hint.push_back(task.view.row(claim.slot).holding.host & task.among());
     const Solution& solution = state.solver.solve(state.instance, Hint{state.hint});
     return take_solution(
         task, count, solution, [&](std::size_t i) { return solution.offloaded[i]; }, plan, binding);

@@ -103,6 +103,10 @@ struct Geometry {
     if (alike()) return across_layers(blocks, resident);
     return resident > 0 ? kv_of(blocks) : LayerBlocks{0};
   }
+  /// The same in some layers, of `groups`.
+  [[nodiscard, gnu::noinline]] LayerBlocks kv_of(TokenBlocks blocks, LayerSet of) const {
+    return LayerBlocks{kv().room(0, blocks.count(), blocks.count(), of)};
+  }
   /// The size of hidden states relative to K and V, for room and transfers.
   [[nodiscard]] constexpr HiddenSize hidden_size() const { return {layer_hidden_bytes, layer_block_bytes}; }
 

@@ -32,7 +32,8 @@ class RuleSearch {
     const double floor_s = std::max(problem.instance().before_s + problem.instance().after_s + compute_s_, bound(0));
     if (floor_s >= problem.cutoff()) return infinity; // infeasible, known without trying a plan
     if (hint.size() == sets_.size()) {
-      std::copy(hint.begin(), hint.end(), sets_.begin());
+      std::transform(hint.begin(), hint.end(), sets_.begin(),
+                     [among = problem.instance().movable()](LayerSet set) { return set & among; });
       if (offer()) improve();
     }
     if (problem.best_cost() <= floor_s * (1 + same_cost)) return infinity;
