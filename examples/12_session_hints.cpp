@@ -77,8 +77,9 @@ int main() {
   server.limits.max_context = Tokens{24'576};
   fmt::print("{} on {}, 32 agents, 12 GB of host memory and an SSD; means of {} seeds, in seconds\n\n",
              server.model.name, server.device.name, seeds);
-  fmt::print("| system | reads | job, silent | job, honest | saved | later turns' TTFT, silent | honest | found, silent "
-             "| honest |\n|---|---|---:|---:|---:|---:|---:|---:|---:|\n");
+  fmt::print(
+      "| system | reads | job, silent | job, honest | saved | later turns' TTFT, silent | honest | found, silent "
+      "| honest |\n|---|---|---:|---:|---:|---:|---:|---:|---:|\n");
   const bool served = row<VllmPrefixCaching>("VllmPrefixCaching", server) &&
                       row<With<VllmPrefixCaching, KeepByHints>>("the same with KeepByHints", server) &&
                       row<Continuum>("Continuum", server) && row<InferCept>("InferCept", server) &&

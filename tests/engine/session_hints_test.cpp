@@ -21,8 +21,7 @@ std::vector<KeyedRequest> two_turns(const SessionHints& hints, double later = 10
   std::vector<KeyedRequest> all{request(0, 0, 1, 480, 20)};
   all[0].spec.session = 1;
   all[0].spec.hints = hints;
-  for (std::uint64_t i = 1; i <= others; ++i)
-    all.push_back(request(10.0 * static_cast<double>(i), i, 1 + i, 300, 20));
+  for (std::uint64_t i = 1; i <= others; ++i) all.push_back(request(10.0 * static_cast<double>(i), i, 1 + i, 300, 20));
   all.push_back(request(later, 9, 1, 480, 60));
   all.back().spec.session = 1;
   all.back().spec.turn = 1;

@@ -50,20 +50,19 @@ ReadHints tokens(const std::string& hints) {
       line(R"("arrival_time_ns": 0, "input_toks": 1, "output_toks": 2, "input_tok_ids": [3])", hints), "trace")}});
 }
 ReadHints aiperf(const std::string& hints) {
-  return ReadHints(read_aiperf_sessions(lines_of(
-      line(R"("session_id": "a", "timestamp": 5, "input_length": 5, "output_length": 2)", hints), "trace")));
+  return ReadHints(read_aiperf_sessions(
+      lines_of(line(R"("session_id": "a", "timestamp": 5, "input_length": 5, "output_length": 2)", hints), "trace")));
 }
 ReadHints bailian(const std::string& hints) {
   return ReadHints(read_bailian(
       lines_of(line(R"("timestamp": 5, "input_length": 5, "output_length": 2, "chat_id": 1)", hints), "trace")));
 }
 ReadHints vllm(const std::string& hints, bool in_session) {
-  return ReadHints(Expected<VllmRunReader>{VllmRunReader{
-      lines_of(line(std::string{R"("input_toks": 5, "output_toks": 2, "queued_ts": 1, "scheduled_ts": 1, )"} +
-                        R"("first_token_ts": 2, "last_token_ts": 3)" +
-                        (in_session ? R"(, "session": 4, "turn": 0)" : ""),
-                    hints),
-               "trace")}});
+  return ReadHints(Expected<VllmRunReader>{VllmRunReader{lines_of(
+      line(std::string{R"("input_toks": 5, "output_toks": 2, "queued_ts": 1, "scheduled_ts": 1, )"} +
+               R"("first_token_ts": 2, "last_token_ts": 3)" + (in_session ? R"(, "session": 4, "turn": 0)" : ""),
+           hints),
+      "trace")}});
 }
 
 } // namespace
@@ -114,7 +113,8 @@ TEST_CASE("hints: generated sessions say what is true, and are otherwise the sam
     }
   };
   std::vector<std::vector<ContentPiece>> plain_content, said_content, one_content;
-  const std::vector<RequestSpec> plain = generate(text, plain_content), said = generate(text + ",hints=all", said_content),
+  const std::vector<RequestSpec> plain = generate(text, plain_content),
+                                 said = generate(text + ",hints=all", said_content),
                                  one = generate(text + ",hints=release", one_content);
   REQUIRE(plain.size() == said.size());
   CHECK(plain_content == said_content);
@@ -141,6 +141,8 @@ TEST_CASE("hints: generated sessions say what is true, and are otherwise the sam
   CHECK(kept > 0);
   CHECK(parse_sessions("chat:hints=none")->hints == HintSet{});
   CHECK(parse_sessions("chat:hints=ttl+prefetch")->hints == HintSet{.ttl = true, .prefetch = true});
-  CHECK(parse_sessions("chat:hints=forever").error().line().find(
-            "hints is 'forever'; expected all, none, or some of ttl+keep+release+prefetch") != std::string::npos);
+  CHECK(parse_sessions("chat:hints=forever")
+            .error()
+            .line()
+            .find("hints is 'forever'; expected all, none, or some of ttl+keep+release+prefetch") != std::string::npos);
 }

@@ -131,10 +131,10 @@ void add_machine(Flags& flags, Options& options) {
       "--host-pin", options.host_pin, 0, true,
       "for how many seconds KV of a session stays in --host-cache after each answer, as long as there is other KV "
       "to evict (default: 0); a client's ttl (kv_hints) counts instead");
-  flags.whole(
-      "--host-pin-share", options.host_pin_share, 1, 100,
-      "the part of --host-cache, in percent, that the sessions of one API key pin at most, also by ttl: then their pins that "
-      "would end the soonest end early (default: 50 with API keys, 100 without)");
+  flags.whole("--host-pin-share", options.host_pin_share, 1, 100,
+              "the part of --host-cache, in percent, that the sessions of one API key pin at most, also by ttl: then "
+              "their pins that "
+              "would end the soonest end early (default: 50 with API keys, 100 without)");
   flags.read("--disk-cache", "DIR:SIZE",
              "a folder that has the same KV after a restart and beyond --host-cache, e.g. /var/cache/kv:100GB",
              [&options](std::string_view text) -> std::string {

@@ -205,7 +205,8 @@ inline constexpr PolicyTable policy_table{
            .wants_timeline = ObserverSet<typename C::observer_types>::replays,
            .refuses_victims = C::relief_type::parting == Parting::refuse,
            .layerwise = C::layout_type::layerwise,
-           .parts_with = detail::parts_with<typename C::retention_type> || detail::parts_with<typename C::caching_type>},
+           .parts_with =
+               detail::parts_with<typename C::retention_type> || detail::parts_with<typename C::caching_type>},
     .room = &detail::PolicyFunctions<C>::room,
     .held_blocks = &detail::PolicyFunctions<C>::held_blocks,
     .admission_name = &detail::PolicyFunctions<C>::admission_name,

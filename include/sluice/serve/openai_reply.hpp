@@ -55,9 +55,9 @@ struct Completion {
   bool echo = false;             ///< the answer begins with the prompt
   /// The prompt's tokens have log-probabilities too, like the answer that repeats the prompt.
   [[nodiscard]] bool scores_prompt() const { return echo && logprobs >= 0; }
-  int logprobs = -1; ///< log-probabilities of each token and this many alternatives; below 0: none
-  Slo slo;           ///< "slo": {"ttft_ms", "tbt_ms"}; infinite where absent
-  int priority = 0;  ///< "priority": lower is served first, as in vLLM
+  int logprobs = -1;  ///< log-probabilities of each token and this many alternatives; below 0: none
+  Slo slo;            ///< "slo": {"ttft_ms", "tbt_ms"}; infinite where absent
+  int priority = 0;   ///< "priority": lower is served first, as in vLLM
   SessionHints hints; ///< "kv_hints": {"ttl", "keep", "release", "prefetch"}
 };
 

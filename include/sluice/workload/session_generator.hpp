@@ -42,8 +42,8 @@ struct SessionSpec {
   double tools = 0;        ///< share of the gaps that belong to tools
   double compact = 0;      ///< share of the turns, except first ones, whose prompt was compacted
   Tokens longest{131'072}; ///< most tokens of prompt and answer; a longer prompt is compacted
-  /// What clients say: `prefetch` is the delay to the next turn, `ttl` twice that, both at most an hour; `release` comes
-  /// with the last turn; `keep` is the system prompt where the next prompt is compacted.
+  /// What clients say: `prefetch` is the delay to the next turn, `ttl` twice that, both at most an hour; `release`
+  /// comes with the last turn; `keep` is the system prompt where the next prompt is compacted.
   HintSet hints{};
 
   friend bool operator==(const SessionSpec&, const SessionSpec&) = default;

@@ -207,10 +207,10 @@ inline Expected<HintSet> parse_hints(std::string_view text) {
                                                                     {"release", &HintSet::release},
                                                                     {"prefetch", &HintSet::prefetch}};
   for (const std::string_view one : split_outside_parentheses(text, '+')) {
-    const auto* const named = std::find_if(std::begin(names), std::end(names), [&](auto& of) { return of.first == one; });
+    const auto* const named =
+        std::find_if(std::begin(names), std::end(names), [&](auto& of) { return of.first == one; });
     if (named == std::end(names))
-      return generator_error("hints is '" + excerpt(text) + "'",
-                             "all, none, or some of ttl+keep+release+prefetch");
+      return generator_error("hints is '" + excerpt(text) + "'", "all, none, or some of ttl+keep+release+prefetch");
     hints.*named->second = true;
   }
   return hints;

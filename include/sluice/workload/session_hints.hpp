@@ -32,10 +32,8 @@ struct HintSet {
 /// "ttl, release"; "none".
 [[nodiscard]] inline std::string name(HintSet of) {
   std::string text;
-  for (const auto& [has, one] : {std::pair{of.ttl, "ttl"},
-                                 {of.keep, "keep"},
-                                 {of.release, "release"},
-                                 {of.prefetch, "prefetch"}})
+  for (const auto& [has, one] :
+       {std::pair{of.ttl, "ttl"}, {of.keep, "keep"}, {of.release, "release"}, {of.prefetch, "prefetch"}})
     if (has) text += (text.empty() ? "" : ", ") + std::string{one};
   return text.empty() ? "none" : text;
 }
@@ -44,10 +42,10 @@ struct HintSet {
 /// reads those that it names (`heeds`), and a client may be wrong. Hints are not the future: a workload's true delays
 /// and lengths are no hints unless its client says them.
 struct SessionHints {
-  Seconds ttl{0};         ///< the KV is worth keeping for so long after the answer, and not longer
-  Seconds prefetch{0};    ///< the session's next request comes so long after the answer: its KV should be near by then
-  std::int32_t keep = 0;  ///< only so many of the oldest tokens (prompt and answer) will be used again
-  bool release = false;   ///< nothing follows in this session: only `keep` tokens will be used again, or none
+  Seconds ttl{0};        ///< the KV is worth keeping for so long after the answer, and not longer
+  Seconds prefetch{0};   ///< the session's next request comes so long after the answer: its KV should be near by then
+  std::int32_t keep = 0; ///< only so many of the oldest tokens (prompt and answer) will be used again
+  bool release = false;  ///< nothing follows in this session: only `keep` tokens will be used again, or none
 
   friend constexpr bool operator==(const SessionHints&, const SessionHints&) = default;
   /// Which hints are said.

@@ -206,7 +206,8 @@ TEST_CASE("kv_hints: release and keep say what reaches the host, ttl what stays 
     return json::parse(response.body);
   };
   const auto chat_of = [](int number) {
-    return json::array({{{"role", "user"}, {"content", std::to_string(number) + long_chat()[0]["content"].get<std::string>()}}});
+    return json::array(
+        {{{"role", "user"}, {"content", std::to_string(number) + long_chat()[0]["content"].get<std::string>()}}});
   };
   std::int64_t whole = 0; // blocks of such a chat
   {
@@ -233,8 +234,7 @@ TEST_CASE("kv_hints: release and keep say what reaches the host, ttl what stays 
     const auto room = static_cast<std::int64_t>(block * static_cast<double>(2 * whole + 8));
     for (const bool hinted : {false, true}) {
       CAPTURE(hinted);
-      const ServerProcess server(
-          {"--model", "demo", "--host-cache", std::to_string(room), "--host-reuse", "all"});
+      const ServerProcess server({"--model", "demo", "--host-cache", std::to_string(room), "--host-reuse", "all"});
       (void)used(server, chat_of(5), hinted ? json{{"ttl", 3600}} : json{{"keep", 1'000'000}});
       for (const int other : {6, 7}) (void)ask(server, chat_of(other), {}, 8);
       const std::int64_t cached = cached_of(ask(server, chat_of(5), {}, 8));

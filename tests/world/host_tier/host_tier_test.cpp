@@ -267,10 +267,11 @@ TEST_CASE("a session's blocks stay until its time is over, its next request join
   CHECK_FALSE(stores.tier.holds(key(1)));
 }
 
-TEST_CASE("blocks that their client gives up leave first, the last one first, except for what others have had or wait for") {
+TEST_CASE(
+    "blocks that their client gives up leave first, the last one first, except for what others have had or wait for") {
   const auto key = [](std::uint64_t number) { return RecordKey{2, number}; };
-  for (const Replacement rule : {Replacement::least_recent, Replacement::least_frequent, Replacement::adaptive,
-                                 Replacement::least_worth}) {
+  for (const Replacement rule :
+       {Replacement::least_recent, Replacement::least_frequent, Replacement::adaptive, Replacement::least_worth}) {
     CAPTURE(name(rule));
     Stores stores(6, rule);
     std::vector<RecordKey> session;

@@ -60,7 +60,8 @@ System infercept() {
 }
 
 System kv_flow() {
-  return simulated_entry<sluice::KvFlow>("KvFlow", "KVFlow's idea: keeps and fetches what clients announce the soonest");
+  return simulated_entry<sluice::KvFlow>("KvFlow",
+                                         "KVFlow's idea: keeps and fetches what clients announce the soonest");
 }
 System hicache_hints() {
   return simulated_entry<sluice::HiCacheHints>("HiCacheHints", "HiCache that heeds what clients say of their KV");

@@ -36,9 +36,8 @@ SLUICE_INLINE void part(Core& core, Slot slot, Seconds now, const PolicyCalls& p
   const Tokens block = core.limits.block_tokens;
   const Tokens kept = policies.table.on_end(policies.policies, core.view(now), request);
   if (kept >= request.computed) return;
-  const auto first =
-      std::max(core.prefix.first_own(slot, user_of(request), request.computed, block),
-               static_cast<std::size_t>(blocks_for(std::max(kept, Tokens{0}), block).count()));
+  const auto first = std::max(core.prefix.first_own(slot, user_of(request), request.computed, block),
+                              static_cast<std::size_t>(blocks_for(std::max(kept, Tokens{0}), block).count()));
   const TokenBlocks blocks{std::min(static_cast<std::int64_t>(first), request.blocks.count())};
   const Footprint before = core.footprint(request);
   core.prefix.release_first(slot, first);

@@ -330,8 +330,8 @@ class Tiers {
     came(of.session);
     Seconds reads{0};
     for (std::size_t i = 1; i < levels_.size(); ++i)
-      reads = std::max(reads, levels_[i].facts.latency + block_ * static_cast<std::int64_t>(keys.size()) /
-                                                             levels_[i].facts.read_rate);
+      reads = std::max(reads, levels_[i].facts.latency +
+                                  block_ * static_cast<std::int64_t>(keys.size()) / levels_[i].facts.read_rate);
     if (store().replacement() == Replacement::least_worth) note_wanted(by(of.session), keys, of.worth);
     levels_[0].store.weigh(keys, [&](std::size_t i) { return wanted(keys[i]); });
     expected_.push_back({of, {keys.begin(), keys.end()}, of.now + std::max(Seconds{0}, of.returns - reads)});
@@ -538,7 +538,8 @@ class Tiers {
         const Found found = find(keys);
         levels_[0].store.touch(keys.first(found.first), worth_of);
         if (found.lower > 0)
-          fetch({one.of.slot, nobody, false}, keys.first(found.first + found.lower), found.first, one.of.worth, one.due);
+          fetch({one.of.slot, nobody, false}, keys.first(found.first + found.lower), found.first, one.of.worth,
+                one.due);
         one.brought = true;
         one.due = one.of.now + 2 * one.of.returns;
       }

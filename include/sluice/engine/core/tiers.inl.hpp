@@ -215,9 +215,8 @@ SLUICE_INLINE void ended(Core& core, Slot slot, Seconds now, const PolicyCalls& 
   if (worth.kept < request.computed) {
     const std::span<const BlockKey> keys = core.prefix.keys_within(slot, request.computed, block);
     const auto kept = static_cast<std::size_t>(blocks_for(std::max(worth.kept, Tokens{0}), block).count());
-    core.tiers->discard(
-        keys.subspan(std::min(keys.size(), std::max(kept, core.prefix.first_own(slot, user_of(request),
-                                                                                request.computed, block)))));
+    core.tiers->discard(keys.subspan(
+        std::min(keys.size(), std::max(kept, core.prefix.first_own(slot, user_of(request), request.computed, block)))));
   }
   if (policies.table.on_end != nullptr) part(core, slot, now, policies);
   if (!may_pin || !(worth.pinned.count() > 0)) return;

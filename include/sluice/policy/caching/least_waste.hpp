@@ -15,9 +15,9 @@ namespace sluice {
 ///   swap       twice the time of its transfer x the tokens of the whole batch
 ///   discard    the time of computing it again x its own tokens and the batch's
 ///
-/// If the client says how long the pause will last (`ttl`), the KV is pinned for that long if this wastes the least, and
-/// else not at all. Without a word it is unknown; as the paper estimates it by the time that has passed, preserving is best
-/// until it has wasted as much as the better of the other two: the pin's length. KV goes to the host behind the
+/// If the client says how long the pause will last (`ttl`), the KV is pinned for that long if this wastes the least,
+/// and else not at all. Without a word it is unknown; as the paper estimates it by the time that has passed, preserving
+/// is best until it has wasted as much as the better of the other two: the pin's length. KV goes to the host behind the
 /// computation, which hides the swap, and is computed again if that is faster than to load it.
 struct LeastWaste : WriteThrough {
   static constexpr HintSet heeds{.ttl = true, .release = true};

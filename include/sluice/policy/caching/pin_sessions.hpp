@@ -8,8 +8,8 @@ namespace sluice {
 
 /// A pin with a time to live, as Continuum (arXiv:2511.02230) gives one to an agent's KV while its tool runs. The paper
 /// derives the time from the tool's past durations; its code takes 2.0 s if their mean is at most 2 s or unknown. Here
-/// it is unknown, and so is whether an answer was its session's last, unless the client says so: `ttl` is then the pin's
-/// length, and `release` pins nothing.
+/// it is unknown, and so is whether an answer was its session's last, unless the client says so: `ttl` is then the
+/// pin's length, and `release` pins nothing.
 struct PinSessions {
   using role = roles::Caching;
   static constexpr bool caches = true;

@@ -9,8 +9,9 @@
 namespace sluice {
 
 /// `Base` where a client says nothing. `ttl` pins the KV for so long, unless that is longer than `longest`: then the KV
-/// is as any other, since room on the device that a paused session holds is taken from those that run. `keep` writes, pins and expects no more than so many tokens; `release` writes and pins nothing, and what only this
-/// session has used leaves the first tier first; `prefetch` brings the KV to the first tier by then.
+/// is as any other, since room on the device that a paused session holds is taken from those that run. `keep` writes,
+/// pins and expects no more than so many tokens; `release` writes and pins nothing, and what only this session has used
+/// leaves the first tier first; `prefetch` brings the KV to the first tier by then.
 template <Caches Base>
 struct WithHints : Base {
   static constexpr HintSet heeds{.ttl = true, .keep = true, .release = true, .prefetch = true};

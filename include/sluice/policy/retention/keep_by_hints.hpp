@@ -7,8 +7,8 @@
 namespace sluice {
 
 /// KeepUntilOverwritten for clients that say what they will not use again: of a session that ends (`release`) or whose
-/// next prompts keep only a part (`keep`), the rest makes room first, as sglang#27574 asks for. What other sessions have
-/// used, too, keeps its place: a system prompt outlives the session that releases it.
+/// next prompts keep only a part (`keep`), the rest makes room first, as sglang#27574 asks for. What other sessions
+/// have used, too, keeps its place: a system prompt outlives the session that releases it.
 struct KeepByHints : KeepUntilOverwritten {
   static constexpr HintSet heeds{.keep = true, .release = true};
 

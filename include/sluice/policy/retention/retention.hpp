@@ -98,8 +98,8 @@ concept NamesOnEnd = requires(P& policy, const View& view, const RequestRow& row
 template <class P>
 concept RetentionAsSaid = StatesHiding<P> &&
     hook_as_said(KeepsHidden<P>, HasHiddenLayers<P>, NamesHiddenLayers<P>) && StatesCopying<P> &&
-    hook_as_said(CopiesAhead<P>, HasCopyAhead<P>, NamesCopyAhead<P>)&&
-    hook_as_said(NamesOnEnd<P>, JudgesEnded<P>, NamesOnEnd<P>) && (!NamesOnEnd<P> || bool(P::finds_released));
+    hook_as_said(CopiesAhead<P>, HasCopyAhead<P>, NamesCopyAhead<P>) &&
+    hook_as_said(NamesOnEnd<P>, JudgesEnded<P>, NamesOnEnd<P>) &&(!NamesOnEnd<P> || bool(P::finds_released));
 
 /// What remains of the KV of a preempted request.
 ///

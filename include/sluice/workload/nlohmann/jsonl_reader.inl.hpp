@@ -21,7 +21,8 @@ SLUICE_READERS_INLINE Expected<SessionHints> read_hints(const nlohmann::json& ob
   const JsonFields fields(*field, where + ": kv_hints");
   for (const auto& [name, value] : field->items()) {
     if (name == "ttl" || name == "prefetch") {
-      const Expected<double> seconds = fields.number(name.c_str(), 1e-3, longest_hint.count(), "seconds, 0.001 to 3600");
+      const Expected<double> seconds =
+          fields.number(name.c_str(), 1e-3, longest_hint.count(), "seconds, 0.001 to 3600");
       if (!seconds) return seconds.error();
       (name == "ttl" ? hints.ttl : hints.prefetch) = Seconds{*seconds};
     } else if (name == "keep") {

@@ -182,7 +182,8 @@ void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave
                                                                    : detail::ComputesBy::none;
       if (sequence.computed == 0 && row.spec.session != 0) unpin_session(core, row.spec.session); // it joins
       if (row.computed.count() < sequence.computed) core.sequences.drop(sequence);
-      if (core.tier.keeps_for(row.id)) adopt(core, sequence, row.computed.count(), KeptKv{.id = row.id, .session = row.spec.session}.user());
+      if (core.tier.keeps_for(row.id))
+        adopt(core, sequence, row.computed.count(), KeptKv{.id = row.id, .session = row.spec.session}.user());
       detail::adopt_plan(core, row, sequence, computes);
       if (computes != detail::ComputesBy::host) detail::reconcile_blocks(core, row, sequence, computes);
       reconcile_hidden(core, row, sequence, computes == detail::ComputesBy::device);
