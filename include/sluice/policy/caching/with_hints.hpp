@@ -14,7 +14,7 @@ namespace sluice {
 /// leaves the first tier first; `prefetch` brings the KV to the first tier by then.
 template <Caches Base>
 struct WithHints : Base {
-  static constexpr HintSet heeds{.ttl = true, .keep = true, .release = true, .prefetch = true};
+  static constexpr HintSet uses_hints{.ttl = true, .keep = true, .release = true, .prefetch = true};
 
   Seconds longest{5};
 
