@@ -173,8 +173,11 @@ constexpr const CachingTable* caching_table() {
   else
     return nullptr;
 }
-template <class P>
-inline constexpr bool parts_with = heeds_of<P>.keep || heeds_of<P>.release;
+/// Whether the core must know who uses a block. (A real backend's tiers know it themselves.)
+template <class C>
+inline constexpr bool parts_with = [](HintSet of) {
+  return (of.keep || of.release) && (C::retention_type::finds_released || has_tiers<C>);
+}(heeds_of<typename C::retention_type> | heeds_of<typename C::caching_type>);
 template <class C>
 constexpr auto on_end_of() {
   if constexpr (JudgesEnded<typename C::retention_type>)
@@ -205,8 +208,7 @@ inline constexpr PolicyTable policy_table{
            .wants_timeline = ObserverSet<typename C::observer_types>::replays,
            .refuses_victims = C::relief_type::parting == Parting::refuse,
            .layerwise = C::layout_type::layerwise,
-           .parts_with =
-               detail::parts_with<typename C::retention_type> || detail::parts_with<typename C::caching_type>},
+           .parts_with = detail::parts_with<C>},
     .room = &detail::PolicyFunctions<C>::room,
     .held_blocks = &detail::PolicyFunctions<C>::held_blocks,
     .admission_name = &detail::PolicyFunctions<C>::admission_name,
