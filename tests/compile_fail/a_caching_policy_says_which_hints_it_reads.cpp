@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A policy that reads what clients say of their KV must say so, or nobody would know which systems heed a hint.
+// A policy that reads what clients say of their KV must say so, or nobody would know which systems read a hint.
 // sentences: 1
 // says: this policy reads what clients say of their KV and does not say so
 #include "sluice/engine/caching.hpp"
@@ -7,7 +7,7 @@
 
 struct KeepsALittle : sluice::WriteThrough {
 #ifdef GOOD
-  static constexpr sluice::HintSet heeds{.keep = true};
+  static constexpr sluice::HintSet uses_hints{.keep = true};
 #endif
   sluice::Tokens write(const sluice::View& /*view*/, const sluice::RequestRow& row) const {
     return row.hints(sluice::heeded<KeepsALittle>).kept();

@@ -81,7 +81,7 @@ std::string hints_text(const Comparison& c, std::span<const RequestSpec> request
   if (!said.any()) return {};
   std::string read, ignored;
   for (const System* system : c.systems) {
-    const HintSet unread = said - system->heeds;
+    const HintSet unread = said - system->uses_hints;
     if (unread == said)
       ignored += (ignored.empty() ? "" : ", ") + std::string{system->name};
     else

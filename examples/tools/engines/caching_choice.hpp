@@ -17,7 +17,7 @@ namespace engines {
 /// The library's policies, selected at run time: every system runs with each of them, and one type for all divides the
 /// number of engines that the program instantiates. For systems without a Caching policy of their own.
 struct CachingChoice : sluice::WriteThrough {
-  static constexpr sluice::HintSet heeds{.ttl = true, .keep = true, .release = true};
+  static constexpr sluice::HintSet uses_hints{.ttl = true, .keep = true, .release = true};
 
   HostCaching says;
 

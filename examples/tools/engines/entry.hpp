@@ -187,7 +187,7 @@ System simulated_entry(std::string_view name, std::string_view what) {
   if constexpr (detail::engines_for != detail::EnginesFor::machine) system.simulate = &detail::simulated<E, Also>;
   system.numbers = &numbers_of<E>;
   system.foresees = sluice::foresees<E>;
-  system.heeds = sluice::heeded_hints<E>;
+  system.uses_hints = sluice::heeded_hints<E>;
   using sluice::LayerSet;
   const typename E::placement_type placement{};
   system.equal_layers = sluice::needs_equal_layers<typename E::composition>(placement, LayerSet::all(2), 2);

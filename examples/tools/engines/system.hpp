@@ -115,10 +115,7 @@ struct System {
   bool states_on_device = false;        ///< from hidden states that stay on the device, if it keeps any
   std::string_view rule{};              ///< set in a row that is another system on this transfer rule
   bool foresees = false;                ///< a policy of it knows how long answers will be: an oracle, marked in reports
-<<<<<<< HEAD
-  sluice::HintSet heeds{};              ///< what it reads of clients' hints
-=======
->>>>>>> placements
+  sluice::HintSet uses_hints{};         ///< what it reads of clients' hints
   bool control = false;                 ///< a control row: never ranked
   bool deposit_never = false;           ///< an ablation without the deposit
   bool streams_weights = false;         ///< the model may be larger than the device

@@ -24,7 +24,7 @@ struct CachingCode<C> {
       .writes = Policy::writes,
       .feed = Policy::feed,
       .looks_ahead = LooksAhead<Policy>,
-      .heeds = heeds_of<Policy>,
+      .uses_hints = heeds_of<Policy>,
       .write =
           [](void* policies, const View& view, const RequestRow& request) {
             auto& all = *static_cast<Policies<C>*>(policies);

@@ -173,13 +173,11 @@ constexpr const CachingTable* caching_table() {
   else
     return nullptr;
 }
-template <class P>
-inline constexpr bool heeds_parting = heeds_of<P>.keep || heeds_of<P>.release;
-/// A real backend's host tier parts with KV by itself: such a core keeps no keys.
+/// Whether the core must know who uses a block. (A real backend's tiers know it themselves.)
 template <class C>
-inline constexpr bool parts_with = (C::retention_type::finds_released ||
-                                    has_tiers<C>)&&(heeds_parting<typename C::retention_type> ||
-                                                    heeds_parting<typename C::caching_type>);
+inline constexpr bool parts_with = [](HintSet of) {
+  return (of.keep || of.release) && (C::retention_type::finds_released || has_tiers<C>);
+}(heeds_of<typename C::retention_type> | heeds_of<typename C::caching_type>);
 template <class C>
 constexpr auto on_end_of() {
   if constexpr (JudgesEnded<typename C::retention_type>)

@@ -37,7 +37,7 @@ struct RequestSpec {
   std::int32_t turn = 0;     ///< its position in the session, from 0
   bool follows = false;      ///< arrives `delay` after the previous request of its session has its last token
   Seconds delay{0};          ///< from the end of that answer to this arrival: the time of a tool or a user
-  SessionHints hints{};      ///< what its client says of its KV after the answer, for policies that heed it
+  SessionHints hints{};      ///< what its client says of its KV after the answer, for policies that read it
 
   friend constexpr bool operator==(const RequestSpec&, const RequestSpec&) = default;
 };

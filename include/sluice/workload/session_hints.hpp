@@ -39,8 +39,8 @@ struct HintSet {
 }
 
 /// What the client says of its request's KV after the answer. 0 and false say nothing. A hint binds nobody: a policy
-/// reads those that it names (`heeds`), and a client may be wrong. Hints are not the future: a workload's true delays
-/// and lengths are no hints unless its client says them.
+/// reads those that it names (`uses_hints`), and a client may be wrong. Hints are not the future: a workload's true
+/// delays and lengths are no hints unless its client says them.
 struct SessionHints {
   Seconds ttl{0};        ///< the KV is worth keeping for so long after the answer, and not longer
   Seconds prefetch{0};   ///< the session's next request comes so long after the answer: its KV should be near by then

@@ -688,7 +688,9 @@ TEST_CASE("the tier obeys what clients say: what is written, how long it stays, 
   trial.outputs.assign(1, 1);
   trial.tier_blocks = 6 * trial.layers(); // two chats
   const auto check = [&]<class Base>(std::type_identity<Base>) {
-    TurnsWith<WithHints<Base>> turns(trial);
+    WithHints<Base> caching;
+    caching.longest = Seconds{3600};
+    TurnsWith<WithHints<Base>> turns(trial, caching);
     const auto found = [&](std::int32_t number) {
       const std::int64_t tokens = turns.machine().find(turns.seek(chat(number))).count();
       (void)turns.machine().find(turns.seek(chat(0))); // nothing stays pinned for the question

@@ -64,7 +64,7 @@ System kv_flow() {
                                          "KVFlow's idea: keeps and fetches what clients announce the soonest");
 }
 System hicache_hints() {
-  return simulated_entry<sluice::HiCacheHints>("HiCacheHints", "HiCache that heeds what clients say of their KV");
+  return simulated_entry<sluice::HiCacheHints>("HiCacheHints", "HiCache that reads what clients say of their KV");
 }
 
 } // namespace engines

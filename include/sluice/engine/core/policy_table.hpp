@@ -116,7 +116,7 @@ struct CachingTable {
   Writes writes = Writes::behind;
   Feed feed = Feed::written;
   bool looks_ahead = false;
-  HintSet heeds;
+  HintSet uses_hints;
   Tokens (*write)(void* policies, const View& view, const RequestRow& request) = nullptr;
   Reuse (*reuse)(const void* policies, const View& view, const RequestRow& request, const FoundPrefix& found) = nullptr;
   Worth (*worth)(const void* policies, const View& view, const RequestRow& request) = nullptr;
@@ -164,7 +164,7 @@ struct PolicyFacts {
   bool wants_timeline = false;    ///< an observer replays iterations
   bool refuses_victims = false;   ///< Relief: a victim is refused instead of preempted
   bool layerwise = true;          ///< Layout
-  bool parts_with = false;        ///< Retention or Caching: heeds `keep` or `release`
+  bool parts_with = false;        ///< Retention or Caching: reads `keep` or `release`
 };
 
 /// The functions take `policies`, the engine's `Policies` object, as their first argument. A steady step calls none of

@@ -108,7 +108,7 @@ class PrefixReuse {
   void release_first(Slot slot, std::size_t first) { cache_.release_first(holdings_[index(slot)].table, first); }
   [[nodiscard]] TokenBlocks free() const { return cache_.free(); }
 
-  // Who uses a block, for engines whose policies heed `keep` or `release`: what others use, too, is not given up.
+  // Who uses a block, for engines whose policies read `keep` or `release`: what others use, too, is not given up.
 
   /// `user`, a session or a request without one, uses the request's blocks within `tokens` tokens.
   void use(Slot slot, std::uint64_t user, Tokens tokens, Tokens block_tokens) {

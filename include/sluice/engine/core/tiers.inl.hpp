@@ -203,7 +203,7 @@ SLUICE_INLINE void ended(Core& core, Slot slot, Seconds now, const PolicyCalls& 
   if (policies.table.caching->writes != Writes::evicted) offer(core, slot, core.view(now), policies);
   const bool may_pin = core.policies->is.finds_released &&
                        (request.spec.session != 0 || request.spec.whole(not_a_policy).hints.ttl.count() > 0);
-  if (!may_pin && !policies.table.caching->heeds.any()) {
+  if (!may_pin && !policies.table.caching->uses_hints.any()) {
     if (policies.table.on_end != nullptr) part(core, slot, now, policies);
     return;
   }

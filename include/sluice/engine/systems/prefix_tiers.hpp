@@ -107,7 +107,8 @@ using Continuum = With<VllmPrefixCaching, OldestSessionFirst, PinSessions>;
 /// InferCept: preserve, swap or discard by least waste; what it brings back it loads layer by layer, or computes again.
 using InferCept = With<VllmPrefixCaching, IfFaster<LeastWaste>>;
 
-/// KVFlow's idea: clients say when they come back, and the host keeps and has what comes back the soonest.
+/// KVFlow's idea: clients say when they come back, and the host keeps and fetches the KV of those that return the
+/// soonest.
 using KvFlow = With<VllmPrefixCaching, KeepByHints, SoonestFirst>;
 
 /// HiCache for clients that give a TTL of their own, keep a part, release, or announce their return.

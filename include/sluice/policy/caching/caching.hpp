@@ -53,7 +53,7 @@ struct Worth {
   /// other session has used leave the first tier first.
   Tokens kept{std::numeric_limits<std::int64_t>::max()};
   /// So long from now the session's next request is expected: by then its blocks are brought to the first tier, and
-  /// used, and they are worth `score` until it joins, or for twice that time. 0: nothing is known.
+  /// used, and they are worth `score` until it joins, or for twice that time. 0: unknown.
   Seconds returns{0};
 };
 
@@ -175,8 +175,9 @@ template <class P>
 ///     first tier's blocks of the request have that worth from then on. Blocks of several waiting requests have the
 ///     largest worth. When a request arrives, the engine fetches the part of its prefix that only lower tiers hold.
 ///  9. Optional: a `P::State`. The hook is then `write(state, view, row)`.
-/// 10. Optional: `P::heeds`, the hints of clients that it reads (`row.hints(heeded<P>)`): `Worth::kept` and `returns`
-///     are asked for of a policy that heeds some.
+/// 10. Optional: `P::uses_hints`, the hints of clients that it reads (`row.hints(heeded<P>)`): `Worth::kept` and
+/// `returns`
+///     are asked for of a policy that reads some.
 /// 11. Optional: `P::first_tier(host)`, if the first tier is not host memory with LRU behind the device's link alone.
 ///
 /// A real backend has tiers of its own, and asks the same: with `Writes::behind` they get blocks while the link is

@@ -20,7 +20,7 @@ namespace sluice {
 /// is best until it has wasted as much as the better of the other two: the pin's length. KV goes to the host behind the
 /// computation, which hides the swap, and is computed again if that is faster than to load it.
 struct LeastWaste : WriteThrough {
-  static constexpr HintSet heeds{.ttl = true, .release = true};
+  static constexpr HintSet uses_hints{.ttl = true, .release = true};
 
   template <class Cost>
   Worth worth(const View& view, const RequestRow& row, const Cost& cost) const {

@@ -15,7 +15,7 @@ struct PinSessions {
   static constexpr bool caches = true;
   static constexpr Writes writes = Writes::behind;
   static constexpr Feed feed = Feed::written;
-  static constexpr HintSet heeds{.ttl = true, .release = true};
+  static constexpr HintSet uses_hints{.ttl = true, .release = true};
 
   Seconds pinned{2.0};
 

@@ -8,11 +8,12 @@ namespace sluice {
 
 /// KVFlow's idea (NeurIPS 2025, arXiv:2507.07400). The paper knows an agent workflow's graph: the KV of the agent that
 /// is the most steps away leaves first, and the next agent's is fetched before its turn. Here clients say the time
-/// (`prefetch`), as no server knows the graph. The host evicts what nobody has announced, then what comes back last,
-/// then what requests wait for, the last one first. What a session releases leaves at once.
+/// (`prefetch`), as no server knows the graph. The host evicts blocks that nobody has announced, then those of the
+/// sessions that return last, then those that requests wait for, the last request's first. What only its session has
+/// used leaves first when the session releases it.
 struct SoonestFirst : BasicWriteThrough<Writes::behind, Feed::evicted> {
   static constexpr bool looks_ahead = true;
-  static constexpr HintSet heeds{.release = true, .prefetch = true};
+  static constexpr HintSet uses_hints{.release = true, .prefetch = true};
 
   /// The host's memory, ordered by the next use.
   [[nodiscard]] static Tier first_tier(Tier host) {

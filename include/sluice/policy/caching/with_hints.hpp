@@ -5,18 +5,18 @@
 #include "sluice/policy/caching/caching.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace sluice {
 
-/// `Base` where a client says nothing. `ttl` pins the KV for so long (at most `longest`), whatever `Base` would pin;
-/// `keep` writes, pins and expects no more than so many tokens; `release` writes and pins nothing, and what only this
-/// session has used leaves the first tier first; `prefetch` brings the KV to the first tier by then.
+/// `Base` where a client says nothing. `ttl` pins the KV for so long, unless that is longer than `longest`: then the KV
+/// is as any other, since room on the device that a paused session holds is taken from those that run. `keep` writes,
+/// pins and expects no more than so many tokens; `release` writes and pins nothing, and what only this session has used
+/// leaves the first tier first; `prefetch` brings the KV to the first tier by then.
 template <Caches Base>
 struct WithHints : Base {
-  static constexpr HintSet heeds{.ttl = true, .keep = true, .release = true, .prefetch = true};
+  static constexpr HintSet uses_hints{.ttl = true, .keep = true, .release = true, .prefetch = true};
 
-  Seconds longest{std::numeric_limits<double>::infinity()};
+  Seconds longest{5};
 
   Tokens write(const View& view, const RequestRow& row) const requires(!RemembersWrites<Base>) {
     return std::min(Base::write(view, row), row.hints(heeded<WithHints>).kept());
@@ -34,7 +34,7 @@ struct WithHints : Base {
     if (said.release)
       worth.pinned = Seconds{0};
     else if (said.ttl.count() > 0)
-      worth.pinned = std::min(said.ttl, longest);
+      worth.pinned = said.ttl <= longest ? said.ttl : Seconds{0};
     return worth;
   }
 };

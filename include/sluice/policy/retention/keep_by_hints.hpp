@@ -10,7 +10,7 @@ namespace sluice {
 /// next prompts keep only a part (`keep`), the rest makes room first, as sglang#27574 asks for. What other sessions
 /// have used, too, keeps its place: a system prompt outlives the session that releases it.
 struct KeepByHints : KeepUntilOverwritten {
-  static constexpr HintSet heeds{.keep = true, .release = true};
+  static constexpr HintSet uses_hints{.keep = true, .release = true};
 
   Tokens on_end(const View& /*view*/, const RequestRow& row) const { return row.hints(heeded<KeepByHints>).kept(); }
 };

@@ -41,38 +41,38 @@ inline constexpr LengthPermit oracle = LengthPermit::of_policy<P>();
 /// The permission of engines, worlds, observers and tests. A test checks that no policy of the library uses it.
 inline constexpr LengthPermit not_a_policy = LengthPermit::of_outsider();
 
-/// `P` says which of its clients' hints it reads: `static constexpr HintSet heeds{.ttl = true};`.
+/// `P` says which of its clients' hints it reads: `static constexpr HintSet uses_hints{.ttl = true};`.
 template <class P>
 concept HeedsHints = requires {
-  requires P::heeds == HintSet{P::heeds};
-  typename std::bool_constant<P::heeds.any()>;
+  requires P::uses_hints == HintSet{P::uses_hints};
+  typename std::bool_constant<P::uses_hints.any()>;
 };
 
 /// The hints that a policy reads; none if it does not say so.
 template <class P>
 inline constexpr HintSet heeds_of = {};
 template <HeedsHints P>
-inline constexpr HintSet heeds_of<P> = P::heeds;
+inline constexpr HintSet heeds_of<P> = P::uses_hints;
 
-/// The permission to read hints (`RequestRow::hints`): those that a policy says it heeds, so that a hint that a system
+/// The permission to read hints (`RequestRow::hints`): those that a policy says it reads, so that a hint that a system
 /// ignores is ignored visibly. A hint is what a client says; it makes no policy an oracle.
 class HintPermit {
  public:
   template <class P>
   static consteval HintPermit of_policy() {
     static_assert(HeedsHints<P>, "sluice: this policy reads what clients say of their KV and does not say so: declare "
-                                 "`static constexpr HintSet heeds{.ttl = true};` with the hints that it reads");
+                                 "`static constexpr HintSet uses_hints{.ttl = true};` with the hints that it reads");
     return HintPermit{heeds_of<P>};
   }
-  [[nodiscard]] constexpr HintSet heeds() const { return heeds_; }
+  [[nodiscard]] constexpr HintSet hints() const { return hints_; }
 
  private:
-  constexpr explicit HintPermit(HintSet heeds) : heeds_(heeds) {}
+  constexpr explicit HintPermit(HintSet of) : hints_(of) {}
 
-  HintSet heeds_;
+  HintSet hints_;
 };
 
-/// The permission of policy `P`, which must declare `heeds`: `row.hints(heeded<MyPolicy>).ttl`.
+/// The permission of policy `P`, which must declare `uses_hints`: `row.hints(heeded<MyPolicy>).ttl`.
 template <class P>
 inline constexpr HintPermit heeded = HintPermit::of_policy<P>();
 
@@ -123,9 +123,9 @@ class KnownSpec : private RequestSpec {
   [[nodiscard]] constexpr std::optional<Tokens> output_bound() const {
     return output_is_bound ? std::optional{RequestSpec::output} : std::nullopt;
   }
-  /// What its client says of its KV: the hints that the policy heeds, and nothing of the others.
+  /// What its client says of its KV: the hints that the policy reads, and nothing of the others.
   [[nodiscard]] constexpr SessionHints hints(HintPermit permit) const {
-    return RequestSpec::hints.only(permit.heeds());
+    return RequestSpec::hints.only(permit.hints());
   }
   /// All of it, with the length of the answer.
   [[nodiscard]] constexpr const RequestSpec& whole(LengthPermit /*permit*/) const { return *this; }

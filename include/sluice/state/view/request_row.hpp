@@ -99,7 +99,7 @@ struct RequestRow {
   [[nodiscard]] constexpr Tokens found_on_device() const { return meets > 0 ? computed : computed - loading; }
   /// Generated tokens that the user has not got: they cover a pause.
   [[nodiscard]] constexpr Tokens deposit() const { return generated - delivered; }
-  /// What its client says of its KV after the answer, as far as a policy heeds it: `row.hints(heeded<Policy>)`.
+  /// What its client says of its KV after the answer, as far as a policy reads it: `row.hints(heeded<Policy>)`.
   [[nodiscard]] constexpr SessionHints hints(HintPermit permit) const { return spec.hints(permit); }
   /// Tokens that it will generate, or their bound. Only an oracle knows it: `row.output(oracle<Policy>)`.
   [[nodiscard]] constexpr Tokens output(LengthPermit permit) const { return spec.whole(permit).output; }

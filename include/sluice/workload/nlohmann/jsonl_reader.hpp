@@ -96,7 +96,7 @@ void add_answer(std::vector<ContentPiece>& content, Tokens context, std::span<co
 }
 
 /// Reads `kv_hints`, what a client says of its KV (`SessionHints`): an object with `ttl` and `prefetch` in seconds,
-/// `keep` in tokens and `release`, true or false. Nothing is said if the field is missing. `in_session`: whether the
+/// `keep` in tokens and `release`, true or false. A line without the field says nothing. `in_session`: whether the
 /// request belongs to a session, which `prefetch` is about.
 [[nodiscard]] Expected<SessionHints> read_hints(const nlohmann::json& object, const std::string& where,
                                                 bool in_session);

@@ -227,7 +227,7 @@ class HostTier {
     RecordKey key;
     std::vector<std::int32_t> host; ///< by layer
     int pins = 0, sessions = 0;     ///< the latter are part of the former
-    std::uint64_t user = nobody;    ///< who has had it, or `several`
+    std::uint64_t user = nobody;    ///< the one user that has had it, or `several`
   };
   static constexpr std::uint64_t nobody = 0, several = ~std::uint64_t{0}; ///< users
   struct SessionPin {
