@@ -125,7 +125,7 @@ SystemReport row_of(const nlohmann::json& json) {
   return row;
 }
 
-/// A line of a table: a figure's coverage over the systems, and who is outside of 92 to 98 %.
+/// Prints a line of a table: a figure's coverage over the systems, and the systems outside of 92 to 98 %.
 void print(const std::string& figure, const std::vector<std::pair<std::string, double>>& of) {
   std::vector<double> all;
   std::string outside;
