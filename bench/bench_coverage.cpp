@@ -3,19 +3,22 @@
 //
 // usage: bench_coverage REPORT.JSON [SEEDS]      a comparison with many seeds or windows; SEEDS of each interval (8)
 //
-// Seeds: the mean over all seeds of a report stands for the truth. Each run of SEEDS consecutive seeds gives an
-// interval, as sluice-compare would print it, and the share of the intervals that contain the truth is their coverage.
+// SEEDS seeds (or windows of a trace), drawn at random 1,000 times with one seed, give an interval, as sluice-compare
+// would print it. The truth is the mean of the others, which are held out. That mean has an error of its own: of n
+// seeds against m, the difference of the means has 1 + n/m times the variance of the interval's own mean. The interval
+// is therefore made wider by the root of 1 + n/m, as a prediction interval for the mean of m further seeds is. The
+// share of the intervals that contain the truth is their coverage.
 //
-// Windows of a trace: there are too few for their mean to stand for the truth, and neighbours are alike. So SEEDS
-// windows, drawn at random 4,000 times with one seed, give an interval, and the truth is the mean of the others, which
-// are held out. That mean has an error of its own: of n windows against m, the difference of the means has 1 + n/m
-// times the variance of the interval's own mean. The interval is therefore made wider by the root of 1 + n/m, as a
-// prediction interval for the mean of m further windows is.
-//
-// A figure that no interval describes well, such as the longest gap, has columns without one (`has_interval`).
+// The first table is of figures, and the second of paired differences from the report's first system that is neither a
+// control nor an oracle. Where two systems differ in few windows, most intervals of their difference are too narrow for
+// these; the last lines have what counts: how often a verdict (better or worse, no tie) is denied by the others. A
+// figure that no interval describes well, such as the longest gap, has columns without one
+// (`has_interval`): its name has a minus.
 #include "sluice/core/random.hpp"
 #include "sluice/report/columns.hpp"
+#include "sluice/report/seeds.hpp"
 #include "sluice/report/statistics/interval.hpp"
+#include "sluice/report/statistics/paired.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -29,51 +32,118 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 using namespace sluice;
 
 namespace {
 
-/// Coverage of a figure for one system, over all groups of seeds; NaN if the figure does not exist, or never varies.
-double coverage(const std::vector<double>& values, std::size_t seeds) {
-  const Interval truth = mean_interval(values);
-  if (!truth.known() || truth.least == truth.most) return Metrics::absent;
-  std::size_t groups = 0, covered = 0;
-  for (std::size_t begin = 0; begin + seeds <= values.size(); begin += seeds) {
-    const Interval of = mean_interval(std::span{values}.subspan(begin, seeds));
-    if (!of.known()) continue;
-    ++groups;
-    covered += of.contains(truth.mean) ? std::size_t{1} : 0;
-  }
-  return groups == 0 ? Metrics::absent : static_cast<double>(covered) / static_cast<double>(groups);
-}
+constexpr int draws = 1'000;
 
-/// The same of windows: intervals of `count` of them against the mean of the others. NaN also with too few windows.
-double coverage_of_windows(std::vector<double> values, std::size_t count) {
-  std::erase_if(values, [](double value) { return std::isnan(value); });
-  if (values.size() < 2 * count) return Metrics::absent;
-  const double wider = std::sqrt(1 + static_cast<double>(count) / static_cast<double>(values.size() - count));
+/// Calls `visit(drawn, others, wider)` for every draw of `count` of the values that exist: their places, the mean of
+/// all other values, and the factor of an interval for that mean. Never, with too few values.
+template <class Visit>
+void each_draw(const std::vector<double>& values, std::size_t count, Visit&& visit) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isnan(values[i])) places.push_back(i);
+  if (places.size() < 2 * count) return;
+  const auto rest = static_cast<double>(places.size() - count);
   Random random(1);
-  std::size_t known = 0, covered = 0;
-  for (int draw = 0; draw < 4000; ++draw) {
-    for (std::size_t i = 0; i < count; ++i) std::swap(values[i], values[i + random.below(values.size() - i)]);
-    const Interval of = mean_interval(std::span{values}.first(count));
-    if (!of.known()) continue;
-    const double others = mean_of(std::span{values}.subspan(count));
-    ++known;
-    covered += of.mean - wider * (of.mean - of.least) <= others && others <= of.mean + wider * (of.most - of.mean);
+  for (int draw = 0; draw < draws; ++draw) {
+    for (std::size_t i = 0; i < count; ++i) std::swap(places[i], places[i + random.below(places.size() - i)]);
+    double others = 0;
+    for (const std::size_t place : std::span{places}.subspan(count)) others += values[place];
+    visit(std::span<const std::size_t>{places}.first(count), others / rest,
+          std::sqrt(1 + static_cast<double>(count) / rest));
   }
-  return known == 0 ? Metrics::absent : static_cast<double>(covered) / static_cast<double>(known);
 }
 
-std::vector<double> values_of(const nlohmann::json& row, std::string_view key) {
-  std::vector<double> values;
-  const auto seeds = row.find("per_seed");
-  const auto found = seeds == row.end() ? nlohmann::json::const_iterator{} : seeds->find(key);
-  if (seeds == row.end() || found == seeds->end()) return values;
-  for (const nlohmann::json& one : *found) values.push_back(one.is_number() ? one.get<double>() : Metrics::absent);
-  return values;
+std::vector<double> at(const std::vector<double>& values, std::span<const std::size_t> places) {
+  std::vector<double> some;
+  for (const std::size_t place : places) some.push_back(values[place]);
+  return some;
+}
+
+struct Share {
+  int of = 0, all = 0;
+
+  void count(bool one) { ++all, of += one ? 1 : 0; }
+  /// NaN if hardly any draw counts: most values are equal.
+  [[nodiscard]] double value() const { return all < draws / 20 ? Metrics::absent : static_cast<double>(of) / all; }
+};
+
+bool covers(const Interval& of, double others, double wider) {
+  return of.mean - wider * (of.mean - of.least) <= others && others <= of.mean + wider * (of.most - of.mean);
+}
+
+double coverage_of_mean(const std::vector<double>& values, std::size_t count) {
+  Share share;
+  each_draw(values, count, [&](std::span<const std::size_t> drawn, double others, double wider) {
+    if (const Interval of = mean_interval(at(values, drawn)); of.known()) share.count(covers(of, others, wider));
+  });
+  return share.value();
+}
+
+struct OfDifference {
+  double coverage, contradicted; ///< the second: the share of verdicts (no ties) whose sign the others' mean denies
+};
+OfDifference coverage_of_difference(const JudgedValues& of, std::size_t count) {
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < of.row.size(); ++i) differences.push_back(of.row[i] - of.reference[i]);
+  Share covered, contradicted;
+  each_draw(differences, count, [&](std::span<const std::size_t> drawn, double others, double wider) {
+    const Paired pairs = paired(at(of.row, drawn), at(of.reference, drawn));
+    if (!pairs.judged()) return;
+    covered.count(covers(pairs.difference, others, wider));
+    if (!pairs.tie()) contradicted.count(pairs.difference.mean * others <= 0);
+  });
+  return {covered.value(), contradicted.value()};
+}
+
+/// A system of a report, with what intervals need.
+SystemReport row_of(const nlohmann::json& json) {
+  SystemReport row;
+  row.name = json.at("name").get<std::string>();
+  row.control = json.at("control").get<bool>();
+  row.oracle = json.at("oracle").get<bool>();
+  const nlohmann::json& per_seed = json.at("per_seed");
+  row.per_seed.resize(per_seed.front().size());
+  for (std::size_t i = 0; i < row.per_seed.size(); ++i)
+    for_each_metric(row.per_seed[i], [&](std::string_view name, auto& value) {
+      const auto found = per_seed.find(name);
+      if (found == per_seed.end()) return; // in_json(): 0 or absent
+      const nlohmann::json& number = found->at(i);
+      using Number = std::remove_reference_t<decltype(value)>;
+      if (number.is_number())
+        value = number.get<Number>();
+      else if constexpr (std::is_floating_point_v<Number>)
+        value = Metrics::absent;
+    });
+  return row;
+}
+
+/// Prints a line of a table: a figure's coverage over the systems, and the systems outside of 92 to 98 %.
+void print(const std::string& figure, const std::vector<std::pair<std::string, double>>& of) {
+  std::vector<double> all;
+  std::string outside;
+  for (const auto& [name, share] : of) {
+    if (std::isnan(share)) continue;
+    all.push_back(share);
+    if (share < 0.92 || share > 0.98)
+      outside += fmt::format("{}{} {:.0f}", outside.empty() ? "" : ", ", name, 100 * share);
+  }
+  if (all.empty()) return;
+  std::sort(all.begin(), all.end());
+  fmt::print("{:<30} {:>8} {:>6.1f} {:>6.1f} {:>6.1f}  {}\n", figure, all.size(), 100 * all.front(),
+             100 * all[all.size() / 2], 100 * all.back(), outside);
+}
+
+void print_head(std::string_view what) {
+  fmt::print("{:<30} {:>8} {:>6} {:>6} {:>6}  {}\n", what, "systems", "least", "median", "most",
+             "below 92 or above 98");
 }
 
 } // namespace
@@ -98,23 +168,36 @@ int main(int argc, char** argv) {
     return 2;
   }
   const bool windows = report.at("workload").at("redrawn").get<std::string>().find("windows") != std::string::npos;
-  fmt::print("coverage of nominal 95 % by {} {}, in %: over the systems\n", seeds, windows ? "windows" : "seeds");
-  fmt::print("{:<28} {:>8} {:>6} {:>6} {:>6}  {}\n", "figure", "systems", "least", "median", "most",
-             "below 92 or above 98");
+  std::vector<SystemReport> rows;
+  for (const nlohmann::json& row : report.at("systems"))
+    if (row.contains("per_seed")) rows.push_back(row_of(row));
+  fmt::print("coverage of nominal 95 % by {} {}, in %: over the systems; -: printed without an interval\n", seeds,
+             windows ? "windows" : "seeds");
+  print_head("figure");
+  std::vector<std::pair<std::string, double>> all;
   for (const MetricColumn& column : metric_columns) {
-    std::vector<double> all;
-    std::string outside;
-    for (const nlohmann::json& row : report.at("systems")) {
-      const std::vector<double> values = values_of(row, column.key);
-      const double of = windows ? coverage_of_windows(values, seeds) : coverage(values, seeds);
-      if (std::isnan(of)) continue;
-      all.push_back(of);
-      if (of < 0.92 || of > 0.98)
-        outside += fmt::format("{}{} {:.0f}", outside.empty() ? "" : ", ", row.at("name").get<std::string>(), 100 * of);
-    }
-    if (all.empty()) continue;
-    std::sort(all.begin(), all.end());
-    fmt::print("{:<28} {:>8} {:>6.1f} {:>6.1f} {:>6.1f}  {}\n", column.key, all.size(), 100 * all.front(),
-               100 * all[all.size() / 2], 100 * all.back(), outside);
+    all.clear();
+    for (const SystemReport& row : rows) all.emplace_back(row.name, coverage_of_mean(seed_values(row, column), seeds));
+    print((has_interval(column.key, windows) ? "" : "- ") + std::string{column.key}, all);
   }
+  const auto reference =
+      std::find_if(rows.begin(), rows.end(), [](const SystemReport& row) { return !row.control && !row.oracle; });
+  if (reference == rows.end()) return 0;
+  print_head("\ndifference from " + reference->name);
+  std::vector<std::pair<std::string, double>> wrong;
+  std::string denied;
+  for (const JudgedFigure& by : judged_figures) {
+    all.clear();
+    wrong.clear();
+    for (const SystemReport& row : rows) {
+      if (&row == &*reference) continue;
+      const OfDifference of = coverage_of_difference(judged_values(row, *reference, by), seeds);
+      all.emplace_back(row.name, of.coverage);
+      wrong.emplace_back(row.name, of.contradicted);
+    }
+    print(std::string{by.key}, all);
+    for (const auto& [name, share] : wrong)
+      if (!std::isnan(share)) denied += fmt::format("  {} {} {:.1f}\n", by.key, name, 100 * share);
+  }
+  fmt::print("verdicts that the others' mean contradicts, in %\n{}", denied);
 }

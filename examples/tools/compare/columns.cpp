@@ -46,15 +46,18 @@ struct Column {
   MetricUnit unit;
   std::function<double(const Of&)> number;
   std::string (*beside)(const SystemReport&) = nullptr; ///< what a table says beside the number; null: nothing
-  std::string_view metric{};                            ///< the metric's key, if it is one
+  std::string_view metric{};                            ///< the metric's key; empty: the number is no metric
 
   [[nodiscard]] double of(const Comparison& comparison, const SystemReport& row) const {
     return number({comparison, row, row.metrics});
   }
-  /// Returns the number over the row's seeds; with one seed only the number.
+  /// Returns the number over the row's seeds; with one seed only the number. A number that is no metric has no
+  /// interval, because its coverage is not measured (bench/bench_coverage.cpp).
   [[nodiscard]] Interval spread(const Comparison& comparison, const SystemReport& row) const {
     const Interval of = spread_of(row, [&](const Metrics& metrics) { return number({comparison, row, metrics}); });
-    return has_interval(metric, row.windows) ? of : Interval{of.mean, Interval::absent, Interval::absent, of.count};
+    return !metric.empty() && has_interval(metric, row.windows)
+               ? of
+               : Interval{of.mean, Interval::absent, Interval::absent, of.count};
   }
   /// Returns the number of the trace as recorded; NaN if that did not run.
   [[nodiscard]] double recorded(const Comparison& comparison, const SystemReport& row) const {

@@ -112,8 +112,10 @@ std::string row_table(const Exploration& found) {
     out += row.control ? "<tr class=\"control\">" : "<tr>";
     out += row.control ? "<td data-v=\"\">&ndash;</td>" : fmt::format("<td data-v=\"{0}\">{0}</td>", row.rank);
     out += "<td class=\"code\" data-text=\"" + escaped(row.name) + "\">";
-    if (row.listed) out += "<b>" + escaped(marked(row.name, marks_of(row.control, row.oracle))) + "</b> ";
-    out += "<code>" + escaped(row.engine) + "</code>";
+    std::vector<std::string_view> marks = marks_of(row.control, row.oracle);
+    if (grows(row)) marks.emplace_back("queue grows");
+    if (row.listed) out += "<b>" + escaped(marked(row.name, marks)) + "</b> ";
+    out += "<code>" + escaped(row.engine) + "</code>" + (row.listed ? "" : marked("", marks));
     if (row.same_as)
       out += " <small class=\"sub\">same figures as " +
              escaped(found.rows[*row.same_as].listed ? found.rows[*row.same_as].name : "the row above") + "</small>";

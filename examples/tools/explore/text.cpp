@@ -52,7 +52,7 @@ class Ranking {
       cells.push_back(itself ? "" : detail::signed_text(100 * row.against.difference.mean));
       cells.push_back(itself ? "" : verdict_of(row.against));
     }
-    cells.push_back(marked(row.name, marks_of(row)) +
+    cells.push_back(marked(row.name, marks_of(row, true)) +
                     (alike > 0 ? fmt::format(" (and {} with equal figures)", alike) : ""));
     lines_.push_back(std::move(cells));
   }
@@ -116,6 +116,15 @@ void append_livelocked(std::string& out, const Exploration& found) {
       "{} engines livelock on this workload: they rank last and count in no figure below. The first:\n  {}\n  "
       "{}\n\n",
       count, first->engine, first->livelock);
+}
+
+/// Explains the mark of rows whose latencies are those of the workload's length.
+void append_growing(std::string& out, const Exploration& found) {
+  const auto count = std::count_if(found.rows.begin(), found.rows.end(), [](const Row& row) { return grows(row); });
+  if (count > 0)
+    out +=
+        fmt::format("queue grows to the end in {} of {} rows: with more requests their latencies would be longer\n\n",
+                    count, found.rows.size());
 }
 
 /// With several seeds: half the width of the gain's interval.
@@ -221,6 +230,7 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
   }
   out += '\n';
   append_livelocked(out, found);
+  append_growing(out, found);
   append_marginals(out, found);
   out += '\n';
   if (found.runs.whole()) append_finding(out, found); // it compares with all published systems

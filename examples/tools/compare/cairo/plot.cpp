@@ -2,7 +2,9 @@
 // Draws the figures of --plot.
 #include "compare/plot.hpp"
 
+#include "sluice/report/columns.hpp"
 #include "sluice/report/number_text.hpp"
+#include "sluice/report/order.hpp"
 #include "sluice/report/seeds.hpp"
 
 #include "compare/cairo/canvas.hpp"
@@ -16,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace compared {
@@ -30,20 +33,20 @@ constexpr double width = 240; // 3.33 inches: one of two columns on letter paper
 struct Drawn {
   const char* name;
   const char* brief; ///< used where three figures are next to each other
-  double (*of)(const Metrics&);
+  MetricColumn of;
 };
-constexpr std::array<Drawn, 3> drawn{
-    // Of all requests: a figure has no room to say how many a mean leaves out.
-    {{"TBT attainment, %", "TBT met, %", [](const Metrics& m) { return 100 * m.tbt_attainment; }},
-     {"SLO attainment, %", "SLO met, %", [](const Metrics& m) { return 100 * m.slo_attainment; }},
-     {"mean E2E of all, s", "E2E of all, s", [](const Metrics& m) { return m.mean_e2e_all_s; }}}};
+constexpr std::array<Drawn, 3> drawn{// Of all requests: a figure has no room to say how many a mean leaves out.
+                                     {{"TBT attainment, %", "TBT met, %", metric_column("tbt_attainment")},
+                                      {"SLO attainment, %", "SLO met, %", metric_column("slo_attainment")},
+                                      {"mean E2E of all, s", "E2E of all, s", metric_column("mean_e2e_all_s")}}};
 constexpr bool is_share(std::size_t figure) { return figure < 2; }
 
 Interval value_of(const SystemReport& row, std::size_t figure) {
-  Interval value = spread_of(row, drawn[figure].of);
-  if (is_share(figure) && value.known())
-    value.most = std::min(value.most, 100.0), value.least = std::max(value.least, 0.0);
-  return value;
+  const Interval of = spread_of(row, drawn[figure].of);
+  if (!is_share(figure)) return of;
+  Interval percent{100 * of.mean};
+  if (of.known()) percent.least = 100 * std::max(of.least, 0.0), percent.most = 100 * std::min(of.most, 1.0);
+  return percent;
 }
 
 /// Returns the end of an axis: 100 for shares, otherwise a round number above all values.
@@ -185,7 +188,7 @@ class Lines {
       if (axis_.numbers) canvas_.line(sample, 1.1, styles[s].dash);
       canvas_.marker({at.x + 10, at.y - 2.4}, styles[s].marker, 2);
       canvas_.ink(0, 0, 0);
-      canvas_.text({at.x + 25, at.y}, systems_[s]);
+      canvas_.text({at.x + 25, at.y}, label_of_line(systems_[s]));
     }
     return canvas_.finish();
   }
@@ -202,6 +205,16 @@ class Lines {
         if (std::find(names.begin(), names.end(), row.name) == names.end()) names.push_back(row.name);
     if (names.size() > styles.size()) names.resize(styles.size()); // check_plot() has refused more names
     return names;
+  }
+  /// Returns a system's name with the marks that it has in any cell.
+  [[nodiscard]] std::string label_of_line(const std::string& system) const {
+    std::vector<std::string_view> marks;
+    for (const Ran& ran : all_)
+      for (const SystemReport& row : ran.report.systems)
+        if (row.name == system)
+          for (const std::string_view mark : marks_of(row, true))
+            if (std::find(marks.begin(), marks.end(), mark) == marks.end()) marks.push_back(mark);
+    return marked(system, marks);
   }
   /// Returns a cell's number on the axis; for names their index.
   [[nodiscard]] double place_of(const Ran& ran) const {
