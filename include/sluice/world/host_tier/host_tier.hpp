@@ -326,6 +326,13 @@ class HostTier {
         std::int64_t{config.query_key_norm}})
     digest.add(number);
   for (const int window : config.windows) digest.add(std::int64_t{window});
+  if (shape.has_latents())
+    for (const int number : {shape.latent.rank, shape.latent.rotated, shape.latent.value, shape.latent.query_rank})
+      digest.add(std::int64_t{number});
+  if (config.neighbours_rotate || scaling.kind != RopeScalingKind::llama3)
+    for (const double number : {double{config.neighbours_rotate}, static_cast<double>(scaling.kind),
+                                scaling.rotated_factor, scaling.score_factor})
+      add_real(number);
   for (const double number :
        {static_cast<double>(config.norm_epsilon), config.rope_theta, static_cast<double>(scaling.factor),
         static_cast<double>(scaling.low_frequency_factor), static_cast<double>(scaling.high_frequency_factor),
