@@ -39,13 +39,13 @@ struct DecoderConfig {
   int position_offset = 0;     ///< row of the learned table for position 0 (OPT: 2)
   MlpKind mlp = MlpKind::gated_silu;
   bool neighbours_rotate = false; ///< a head's numbers 2 i and 2 i + 1 rotate against each other (DeepSeek)
-  bool qkv_bias = false;       ///< of query, key and value projections (Qwen2, OPT)
-  bool output_bias = false;    ///< of the attention's output projection (OPT)
-  bool mlp_bias = false;       ///< of up and down (OPT)
-  bool query_key_norm = false; ///< RMS norm of every head's query and key before rotation (Qwen3)
-  std::vector<int> windows;    ///< by layer, the tokens that a token attends to, itself included; 0, or empty: all
-  std::vector<int> end_tokens; ///< any of them ends a request
-  int begin_token = -1;        ///< negative: none
+  bool qkv_bias = false;          ///< of query, key and value projections (Qwen2, OPT)
+  bool output_bias = false;       ///< of the attention's output projection (OPT)
+  bool mlp_bias = false;          ///< of up and down (OPT)
+  bool query_key_norm = false;    ///< RMS norm of every head's query and key before rotation (Qwen3)
+  std::vector<int> windows;       ///< by layer, the tokens that a token attends to, itself included; 0, or empty: all
+  std::vector<int> end_tokens;    ///< any of them ends a request
+  int begin_token = -1;           ///< negative: none
 
   /// Of one layer; 0: a token attends to its whole context.
   [[nodiscard]] int window(int layer) const { return windows.empty() ? 0 : windows[static_cast<std::size_t>(layer)]; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ElementType, NormKind, PositionKind, RopeScalingKind, MlpKind, Products: how a decoder stores its numbers and what it computes.
+// ElementType, NormKind, PositionKind, RopeScalingKind, MlpKind, Products: how a decoder stores its numbers and what it
+// computes.
 #pragma once
 
 #include <cstdint>

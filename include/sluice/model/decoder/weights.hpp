@@ -37,8 +37,13 @@ struct Matrix {
   }
   /// The `count` rows from `first` on.
   [[nodiscard]] Matrix part(std::int64_t first, std::int64_t count) const {
-    const std::int64_t before = std::clamp<std::int64_t>(split - first, 0, count); // rows of the part that lie at `head`
-    return {before > 0 ? row(first) : nullptr, before < count ? row(first + before) : nullptr, before, count, columns,
+    const std::int64_t before =
+        std::clamp<std::int64_t>(split - first, 0, count); // rows of the part that lie at `head`
+    return {before > 0 ? row(first) : nullptr,
+            before < count ? row(first + before) : nullptr,
+            before,
+            count,
+            columns,
             type};
   }
   [[nodiscard]] static Matrix whole(const std::byte* data, std::int64_t rows, std::int64_t columns, ElementType type) {

@@ -301,8 +301,8 @@ class HostTier {
 // kv_digest: a number that tells apart the KV of two models, and of two ways to compute it.
 
 /// The digest of everything, besides tokens, that the bytes of a block depend on: the weights (`weights_digest`), the
-/// decoder's shape, its positions, windows and norms, the elements' size, the block's size, and `build`, the program
-/// that computes them. The tokenizer counts by its vocabulary: KV depends on token numbers, not on their text.
+/// decoder's shape, its positions, windows, latents and norms, the elements' size, the block's size, and `build`, the
+/// program that computes them. The tokenizer counts by its vocabulary: KV depends on token numbers, not on their text.
 [[nodiscard]] inline std::uint64_t kv_digest(const ModelWeights& weights, std::int64_t element_bytes,
                                              Tokens block_tokens, std::string_view build) {
   const DecoderConfig& config = weights.config;
@@ -330,7 +330,7 @@ class HostTier {
     for (const int number : {shape.latent.rank, shape.latent.rotated, shape.latent.value, shape.latent.query_rank})
       digest.add(std::int64_t{number});
   if (config.neighbours_rotate || scaling.kind != RopeScalingKind::llama3)
-    for (const double number : {double{config.neighbours_rotate}, static_cast<double>(scaling.kind),
+    for (const double number : {config.neighbours_rotate ? 1.0 : 0.0, static_cast<double>(scaling.kind),
                                 scaling.rotated_factor, scaling.score_factor})
       add_real(number);
   for (const double number :

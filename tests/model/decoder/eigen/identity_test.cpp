@@ -96,11 +96,16 @@ TEST_CASE("a sequence has the same bits alone and among others, in chunks, on th
           "matrices") {
   Random random{71};
   int hosted = 0;
-  const Case cases[] = {{"llama2", ElementType::f32},         {"llama3", ElementType::bf16},
-                        {"qwen2", ElementType::f16},          {"qwen3", ElementType::f32},
-                        {"opt", ElementType::bf16},           {"mixtral", ElementType::f32},
-                        {"llama2", ElementType::f32, {7, 7}}, {"qwen3", ElementType::bf16, {0, 18}},
-                        {"deepseek", ElementType::f32},       {"deepseek", ElementType::bf16},
+  const Case cases[] = {{"llama2", ElementType::f32},
+                        {"llama3", ElementType::bf16},
+                        {"qwen2", ElementType::f16},
+                        {"qwen3", ElementType::f32},
+                        {"opt", ElementType::bf16},
+                        {"mixtral", ElementType::f32},
+                        {"llama2", ElementType::f32, {7, 7}},
+                        {"qwen3", ElementType::bf16, {0, 18}},
+                        {"deepseek", ElementType::f32},
+                        {"deepseek", ElementType::bf16},
                         {"deepseek", ElementType::f16, {5, 0}}};
   for (const Case& with : cases) {
     CAPTURE(with.family);

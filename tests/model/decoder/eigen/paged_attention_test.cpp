@@ -115,15 +115,23 @@ TEST_CASE("attention over several segments, or a window of them, agrees with sof
   // For each number of queries computed side by side, heads of whole column tiles, and heads with a remainder.
   // Latents: V is the beginning of K.
   // Windows: a token, within a page, over pages, over segments, longer than the context.
-  const Case cases[] = {
-      {shape_of(3, 1, 20), 4133, 6},       {shape_of(2, 2, 64), 2099, 3},      {shape_of(1, 1, 2), 16901, 2},
-      {shape_of(8, 1, 128), 2100, 1},      {shape_of(4, 1, 80), 203, 3},       {shape_of(14, 2, 96), 301, 3},
-      {shape_of(4, 2, 128), 130, 2},       {shape_of(32, 2, 72), 211, 1},      {shape_of(4, 2, 20), 2111, 4, 1},
-      {shape_of(3, 1, 16), 193, 6, 13},    {shape_of(2, 1, 64), 2099, 53, 50}, {shape_of(6, 2, 24), 4133, 7, 2100},
-      {shape_of(1, 1, 16), 16901, 3, 260}, {shape_of(4, 4, 32), 150, 3, 4096},
-      {latents_of(5, 24, {.rank = 36, .rotated = 8, .value = 16}), 4133, 6},
-      {latents_of(20, 24, {.rank = 64, .rotated = 16, .value = 8}), 2099, 3},
-      {latents_of(3, 24, {.rank = 8, .rotated = 20, .value = 16}), 193, 6, 13}};
+  const Case cases[] = {{shape_of(3, 1, 20), 4133, 6},
+                        {shape_of(2, 2, 64), 2099, 3},
+                        {shape_of(1, 1, 2), 16901, 2},
+                        {shape_of(8, 1, 128), 2100, 1},
+                        {shape_of(4, 1, 80), 203, 3},
+                        {shape_of(14, 2, 96), 301, 3},
+                        {shape_of(4, 2, 128), 130, 2},
+                        {shape_of(32, 2, 72), 211, 1},
+                        {shape_of(4, 2, 20), 2111, 4, 1},
+                        {shape_of(3, 1, 16), 193, 6, 13},
+                        {shape_of(2, 1, 64), 2099, 53, 50},
+                        {shape_of(6, 2, 24), 4133, 7, 2100},
+                        {shape_of(1, 1, 16), 16901, 3, 260},
+                        {shape_of(4, 4, 32), 150, 3, 4096},
+                        {latents_of(5, 24, {.rank = 36, .rotated = 8, .value = 16}), 4133, 6},
+                        {latents_of(20, 24, {.rank = 64, .rotated = 16, .value = 8}), 2099, 3},
+                        {latents_of(3, 24, {.rank = 8, .rotated = 20, .value = 16}), 193, 6, 13}};
   for (const Case& with : cases) {
     const auto& [shape, tokens, rows, window] = with;
     CAPTURE(with.window);

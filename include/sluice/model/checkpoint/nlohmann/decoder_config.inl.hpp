@@ -180,8 +180,8 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
 /// with different weights are not computed.
 inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std::string& where) {
   HfDecoderFields fields(config, where);
-  constexpr std::int64_t wide = 1 << 18;
-  const auto size = [&](const char* name, std::int64_t most = wide) {
+  const std::int64_t wide = HfFields::widest;
+  const auto size = [&fields](const char* name, std::int64_t most = HfFields::widest) {
     return static_cast<int>(fields.whole(name, 1, most));
   };
   ModelShape shape;
@@ -192,6 +192,8 @@ inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std
   shape.mlp = size("intermediate_size");
   shape.vocabulary = size("vocab_size", 1 << 24);
   shape.tied_embeddings = fields.flag("tie_word_embeddings", false);
+  const bool single = fields.text(fields.has("dtype") ? "dtype" : "torch_dtype", "", "a data type") == "float32";
+  shape.weight_element_bytes = single ? 4 : 2;
   shape.latent.rank = size("kv_lora_rank");
   shape.latent.rotated = size("qk_rope_head_dim");
   shape.latent.value = size("v_head_dim");
@@ -212,9 +214,6 @@ inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std
                   "dense layers alone: null, or a first_k_dense_replace of all " + std::to_string(shape.layers) +
                       " layers");
   if (!fields.status()) return fields.status().error();
-  const Expected<int> bytes = hf_element_bytes(JsonFields(config, where));
-  if (!bytes) return bytes.error();
-  shape.weight_element_bytes = *bytes;
   if (Status status = check(shape, where); !status) return status.error();
   return shape;
 }

@@ -332,7 +332,7 @@ class AttentionPages {
     }
   }
 
-  int key_dim_;   // of K, and from one token's V to the next
+  int key_dim_; // of K, and from one token's V to the next
   int value_dim_;
   int kv_heads_;
   int block_tokens_;

@@ -25,8 +25,8 @@ namespace sluice {
 /// `Norm`: apply(x, count, scale, bias, epsilon, y). `Position`: constructed from the configuration and the learned
 /// table; floats(rows), begin(positions, room), embed(position, hidden row), turn(row, head). `Attention`: constructed
 /// from the shape, a block's tokens and the threads; workspace(shape, rows, threads), run(…). `Mlp`: constructed from
-/// the configuration; workspace(config, rows), run(…). `Heads`: constructed from the configuration and a block's tokens;
-/// run(…), output(…).
+/// the configuration; workspace(config, rows), run(…). `Heads`: constructed from the configuration and a block's
+/// tokens; run(…), output(…).
 template <class Norm, class Position, class Attention, class Mlp, class Heads = GroupedHeads>
 class BasicDecoder final : public Decoder {
  public:

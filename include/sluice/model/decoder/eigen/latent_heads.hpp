@@ -108,8 +108,7 @@ class LatentHeads {
   void absorb(ThreadPool& pool, const Activations& activations, const Matrix& latent_up, const Position& position,
               int rows) const {
     pool.run(shape_.heads, [&](int head, int /*thread*/) {
-      const Matrix up =
-          latent_up.part(std::int64_t{head} * (plain() + shape_.latent.value), plain());
+      const Matrix up = latent_up.part(std::int64_t{head} * (plain() + shape_.latent.value), plain());
       const std::int64_t from = std::int64_t{head} * shape_.head_dim, to = std::int64_t{head} * shape_.kv_width();
       for (int row = 0; row < rows; ++row) {
         float* query = activations.attended + row * activations.query_stride + from;
