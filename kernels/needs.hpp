@@ -84,6 +84,9 @@ void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit
                        std::to_string(sampling_most_tokens) + " tokens");
   if (std::any_of(decoder.windows.begin(), decoder.windows.end(), [](int window) { return window > 0; }))
     exceeded.push_back("a sliding window: PagedAttention attends to the whole context");
+  if (shape.has_latents()) exceeded.push_back("latent attention: PagedAttention reads K and V of heads");
+  if (decoder.neighbours_rotate || decoder.rope_scaling.rotated_factor != 1 || decoder.rope_scaling.score_factor != 1)
+    exceeded.push_back("neighbours that rotate, or YaRN: RopeAndStore rotates halves, by factors of 1");
   using AnyRoute = Route<RouteConfig{}>;
   if (experts && shape.experts > AnyRoute::most_experts)
     exceeded.push_back(std::to_string(shape.experts) + " experts: Route takes at most " +

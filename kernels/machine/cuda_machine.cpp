@@ -25,6 +25,8 @@ namespace sluice {
 using CudaMachine = Machine<StreamDevice<CudaMemory>>;
 
 Status kernels::check_model(const DecoderConfig& config, ElementType element) {
+  const std::vector<std::string> exceeded = kernels::exceeded_limits(config, element);
+  if (!exceeded.empty()) return Error{ErrorCode::unsupported, "cuda", exceeded.front(), ""};
   const auto& sizes = kernels::runner_head_dims;
   const int head_dim = config.shape.head_dim;
   if (std::find(sizes.begin(), sizes.end(), head_dim) == sizes.end()) {
@@ -34,8 +36,6 @@ Status kernels::check_model(const DecoderConfig& config, ElementType element) {
     return Error{ErrorCode::unsupported, "cuda", "the model has heads of " + std::to_string(head_dim),
                  "heads of " + all};
   }
-  const std::vector<std::string> exceeded = kernels::exceeded_limits(config, element);
-  if (!exceeded.empty()) return Error{ErrorCode::unsupported, "cuda", exceeded.front(), ""};
   return {};
 }
 

@@ -213,10 +213,9 @@ void check_kernels(ElementType element) {
   check_systems(bench, expected, make);
 }
 
-} // namespace
-
-TEST_CASE("every system generates the same tokens from the same logits on a device whose order is drawn") {
-  Bench bench(tiny_llama());
+/// With the CPU's decoder on the compute stream.
+void check_enqueued(ModelWeights weights) {
+  Bench bench(std::move(weights));
   MachineSetup setup;
   setup.limits = bench.limits;
   setup.skips_idle = true;
@@ -238,6 +237,16 @@ TEST_CASE("every system generates the same tokens from the same logits on a devi
                               std::int64_t{4});
     };
   });
+}
+
+} // namespace
+
+TEST_CASE("every system generates the same tokens from the same logits on a device whose order is drawn") {
+  check_enqueued(tiny_llama());
+}
+
+TEST_CASE("every system generates the same tokens from the same logits with latent attention") {
+  check_enqueued(tiny_latent());
 }
 
 TEST_CASE("a system's clock on an emulated GPU, replayed, gives the same decisions") {

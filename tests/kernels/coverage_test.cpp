@@ -111,6 +111,13 @@ TEST_CASE("no named model exceeds a limit of the kernels, and every exceeded lim
   CHECK(exceeded_limits(decoder, ElementType::bf16) ==
         std::vector<std::string>{"a sliding window: PagedAttention attends to the whole context"});
   decoder = decoder_of(llama3_8b());
+  decoder.shape.kv_heads = 1;
+  decoder.shape.latent = {.rank = 512, .rotated = 64, .value = 128};
+  decoder.neighbours_rotate = true;
+  CHECK(exceeded_limits(decoder, ElementType::bf16) ==
+        std::vector<std::string>{"latent attention: PagedAttention reads K and V of heads",
+                                 "neighbours that rotate, or YaRN: RopeAndStore rotates halves, by factors of 1"});
+  decoder = decoder_of(llama3_8b());
   decoder.mlp = MlpKind::experts;
   decoder.shape.experts = 512;
   decoder.shape.experts_per_token = 10;

@@ -90,7 +90,8 @@ inline std::vector<WrittenTensor> tensors_of(const ModelWeights& weights, const 
   return tensors;
 }
 
-/// The config.json of a decoder whose shape's name is its family's: llama, llama3, mistral, qwen2, qwen3, opt, mixtral.
+/// The config.json of a decoder whose shape's name is its family's: llama, llama3, mistral, qwen2, qwen3, opt, mixtral,
+/// deepseek_v2, deepseek_v3.
 inline nlohmann::json hf_config_of(const DecoderConfig& config) {
   const ModelShape& shape = config.shape;
   const std::string type = shape.name == "llama3" ? "llama" : shape.name;
@@ -114,13 +115,28 @@ inline nlohmann::json hf_config_of(const DecoderConfig& config) {
     return json;
   }
   json["intermediate_size"] = shape.mlp;
-  json["num_key_value_heads"] = shape.kv_heads;
-  json["head_dim"] = shape.head_dim;
+  if (shape.has_latents()) {
+    json["q_lora_rank"] = shape.latent.query_rank > 0 ? nlohmann::json(shape.latent.query_rank) : nlohmann::json();
+    json["kv_lora_rank"] = shape.latent.rank;
+    json["qk_nope_head_dim"] = shape.head_dim - shape.latent.rotated;
+    json["qk_rope_head_dim"] = shape.latent.rotated;
+    json["v_head_dim"] = shape.latent.value;
+    json["n_routed_experts"] = nullptr;
+  } else {
+    json["num_key_value_heads"] = shape.kv_heads;
+    json["head_dim"] = shape.head_dim;
+  }
   json["hidden_act"] = "silu";
   json["rms_norm_eps"] = static_cast<double>(config.norm_epsilon);
   json["rope_theta"] = config.rope_theta;
   json["rope_scaling"] = nullptr;
-  if (config.rope_scaling != RopeScaling{}) {
+  if (config.rope_scaling.kind == RopeScalingKind::yarn) {
+    json["rope_scaling"] = {{"type", "yarn"},
+                            {"factor", config.rope_scaling.factor},
+                            {"beta_slow", config.rope_scaling.low_frequency_factor},
+                            {"beta_fast", config.rope_scaling.high_frequency_factor},
+                            {"original_max_position_embeddings", config.rope_scaling.original_positions}};
+  } else if (config.rope_scaling != RopeScaling{}) {
     json["rope_scaling"] = {{"rope_type", "llama3"},
                             {"factor", config.rope_scaling.factor},
                             {"low_freq_factor", config.rope_scaling.low_frequency_factor},

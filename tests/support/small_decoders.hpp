@@ -4,6 +4,7 @@
 
 #include "sluice/model/decoder/config.hpp"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ inline DecoderConfig small_llama() {
   return config;
 }
 
-/// One of each kind: Llama, Llama 3's rotation and tied head, Qwen2, Qwen3, OPT, Mixtral.
+/// One of each kind: Llama, Llama 3's rotation and tied head, Qwen2, Qwen3, OPT, Mixtral, DeepSeek-V3 and V2 without
+/// experts.
 inline std::vector<DecoderConfig> small_decoders() {
   std::vector<DecoderConfig> all{small_llama()};
 
@@ -71,6 +73,27 @@ inline std::vector<DecoderConfig> small_decoders() {
   mixtral.shape.mlp = 28;
   mixtral.mlp = MlpKind::experts;
   all.push_back(mixtral);
+
+  DecoderConfig deepseek = small_llama();
+  deepseek.shape.name = "deepseek_v3";
+  deepseek.shape.kv_heads = 1;
+  deepseek.shape.head_dim = 10;
+  deepseek.shape.latent = {.rank = 20, .rotated = 4, .value = 8, .query_rank = 14};
+  deepseek.norm_epsilon = 1e-6F;
+  deepseek.neighbours_rotate = true;
+  deepseek.rope_scaling = {.factor = 8,
+                           .low_frequency_factor = 1,
+                           .high_frequency_factor = 32,
+                           .original_positions = 64,
+                           .kind = RopeScalingKind::yarn,
+                           .rotated_factor = 0.1 * std::log(8.0) + 1};
+  all.push_back(deepseek);
+
+  DecoderConfig direct = deepseek; // its queries have no rank
+  direct.shape.name = "deepseek_v2";
+  direct.shape.latent.query_rank = 0;
+  direct.rope_scaling = {};
+  all.push_back(direct);
   return all;
 }
 

@@ -63,6 +63,9 @@ Status measure(const MeasureOptions& options) {
   if (Status status = check_out(options.out, options.model); !status) return status.error();
   Expected<Model> model = model_of(options.model, options.random_weights);
   if (!model) return model.error();
+  if (model->weights.config.shape.has_latents())
+    return Error{ErrorCode::unsupported, "--model", "its KV is one latent per token (multi-head latent attention)",
+                 "K and V of several heads, which profiles describe"};
   Expected<Bundle> bundle = Bundle::open(options.out);
   if (!bundle) return bundle.error();
   const Expected<std::unique_ptr<Subject>> subject =

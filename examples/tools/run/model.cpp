@@ -45,20 +45,24 @@ Expected<std::unique_ptr<Tokenizer>> tokenizer_of(const std::string& folder, [[m
 
 } // namespace
 
+bool is_made(const std::string& name) { return name == "tiny" || name == "tiny-mla"; }
+
 std::string model_folder(const std::string& name) { return name == "demo" ? shipped_model(name) : name; }
 
 Expected<LocalModel> open_model(const std::string& name, bool text, std::optional<std::uint64_t> random,
                                 const ModelHints& hints) {
   if (name == "tiny") return tiny_model(random.value_or(tiny_llama_seed));
+  if (name == "tiny-mla") return tiny_latent_model(random.value_or(tiny_llama_seed));
   const std::string folder = model_folder(name);
   std::error_code ignored;
   const bool there = std::filesystem::is_directory(folder, ignored);
   if (!there && !random)
-    return flag_error("--model",
-                      "there is no folder '" + excerpt(folder, 200) + "'" +
-                          did_you_mean(name, std::array<std::string_view, 2>{"tiny", "demo"}),
-                      "tiny, demo beside this program, or a folder with config.json and *.safetensors; with " +
-                          std::string{hints.by_name} + " a model's name");
+    return flag_error(
+        "--model",
+        "there is no folder '" + excerpt(folder, 200) + "'" +
+            did_you_mean(name, std::array<std::string_view, 3>{"tiny", "tiny-mla", "demo"}),
+        "tiny, tiny-mla, demo beside this program, or a folder with config.json and *.safetensors; with " +
+            std::string{hints.by_name} + " a model's name");
   if (!there && text)
     return flag_error("--prompt", name + " with random weights has no tokenizer", "--prompt-ids or --trace");
   LocalModel model;
@@ -80,18 +84,23 @@ Expected<LocalModel> open_model(const std::string& name, bool text, std::optiona
 }
 
 std::string models_text() {
-  const ModelWeights tiny = tiny_llama();
-  const ModelShape& shape = tiny.config.shape;
-  const std::int64_t layer = tiny.layout.bytes.count();
-  const std::int64_t block = kv_block_floats(shape, Tokens{16}) * 4;
+  const auto sizes = [](const ModelWeights& weights) {
+    const std::int64_t layer = weights.layout.bytes.count(), outer = weights.outer_bytes().count();
+    const std::int64_t block = kv_block_floats(weights.config.shape, Tokens{16}) * 4;
+    return fmt::format("                       weights {} bytes (f32): {} bytes per layer, {} outside the layers\n"
+                       "                       KV in blocks of 16 tokens of one layer, {} bytes ({} KiB) each\n",
+                       layer * weights.config.shape.layers + outer, layer, outer, block, block / 1024);
+  };
+  const ModelWeights tiny = tiny_llama(), latent = tiny_latent();
+  const ModelShape &shape = tiny.config.shape, &other = latent.config.shape;
   return fmt::format(
-      "tiny                   a random Llama from a fixed seed: {} layers, {} KV heads of {}, {} query heads, "
-      "{} tokens\n"
-      "                       weights {} bytes (f32): {} bytes per layer, {} outside the layers\n"
-      "                       KV in blocks of 16 tokens of one layer, {} bytes ({} KiB) each\n"
+      "tiny                   a random Llama from a fixed seed: {} layers, {} KV heads of {}, {} query "
+      "heads, {} tokens\n{}"
+      "tiny-mla               the same with latent attention, as in DeepSeek-V2: per token a latent of {} "
+      "and a rotated key of {}\n{}"
       "demo                   a Llama of 1.4 million parameters, trained on Jane Austen's novels\n",
-      shape.layers, shape.kv_heads, shape.head_dim, shape.heads, shape.vocabulary,
-      layer * shape.layers + tiny.outer_bytes().count(), layer, tiny.outer_bytes().count(), block, block / 1024);
+      shape.layers, shape.kv_heads, shape.head_dim, shape.heads, shape.vocabulary, sizes(tiny), other.latent.rank,
+      other.latent.rotated, sizes(latent));
 }
 
 } // namespace running

@@ -11,7 +11,11 @@
 
 namespace running {
 
-/// The folder of the model `name`: for demo the one next to the program, for any other name that folder. Not for tiny.
+/// tiny or tiny-mla: models without a folder.
+bool is_made(const std::string& name);
+
+/// The folder of the model `name`: for demo the one next to the program, for any other name that folder. Not for one
+/// that is made.
 std::string model_folder(const std::string& name);
 
 /// What a program's errors about a model suggest: only flags that it has.
@@ -20,13 +24,13 @@ struct ModelHints {
   const char* without_icu = "--prompt-ids, or a build with ICU"; ///< for a tokenizer that needs ICU
 };
 
-/// `name`: a folder, tiny or demo. `text`: whether the tokenizer is needed, too. `random`: seed of random weights, for
-/// a folder that may have none or for a named model.
+/// `name`: a folder, tiny, tiny-mla or demo. `text`: whether the tokenizer is needed, too. `random`: seed of random
+/// weights, for a folder that may have none or for a named model.
 sluice::Expected<sluice::LocalModel> open_model(const std::string& name, bool text,
                                                 std::optional<std::uint64_t> random = std::nullopt,
                                                 const ModelHints& hints = {});
 
-/// Descriptions of tiny and demo.
+/// Descriptions of tiny, tiny-mla and demo.
 std::string models_text();
 
 } // namespace running

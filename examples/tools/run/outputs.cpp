@@ -54,7 +54,7 @@ void add_folder(const char* flag, const std::string& folder, std::vector<Named>&
 Status check_outputs(const Options& options, const std::vector<NamedFile>& also_read,
                      const std::vector<NamedFile>& also_written) {
   std::vector<Named> taken;
-  if (options.model != "tiny") add_folder("--model", model_folder(options.model), taken);
+  if (!is_made(options.model)) add_folder("--model", model_folder(options.model), taken);
   if (!options.profile.empty()) add_folder("--profile", options.profile, taken);
   std::vector<NamedFile> read{{"--trace", options.trace}, {"--replay-clock", options.replay_clock}};
   read.insert(read.end(), also_read.begin(), also_read.end());

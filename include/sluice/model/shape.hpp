@@ -24,6 +24,18 @@ struct StoredWeights {
   friend bool operator==(const StoredWeights&, const StoredWeights&) = default;
 };
 
+/// Multi-head latent attention (DeepSeek-AI, "DeepSeek-V2", 2024): a layer keeps one entry per token, a latent from
+/// which K and V of all heads follow, and a rotated part of K that all heads share. The other part of a head's Q and K
+/// is not rotated.
+struct LatentAttention {
+  int rank = 0;       ///< numbers of a latent; 0: layers keep K and V of heads
+  int rotated = 0;    ///< numbers of the rotated part, which `head_dim` counts
+  int value = 0;      ///< size of a head's V
+  int query_rank = 0; ///< Q is projected through so many numbers; 0: directly
+
+  friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
+};
+
 /// The shape of a decoder-only transformer, from which every byte and FLOP of serving follows.
 ///
 /// Left out: norms, biases and learned positions. They are less than 0.3 % of the parameters of every named model,
@@ -48,13 +60,31 @@ struct ModelShape {
   Tokens attention_window{0}; ///< tokens that each token attends to, if fewer; 0: all. Costs do not know it: KV and
                               ///< attention of longer contexts are upper bounds
   StoredWeights stored{};     ///< of a quantised checkpoint
+  LatentAttention latent{};   ///< with a rank, `kv_heads` is 1, and `head_dim` the size of a head's Q and K
 
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
 
   // Parameters of one layer ---------------------------------------------------------------------------------------
 
+  [[nodiscard]] constexpr bool has_latents() const { return latent.rank > 0; }
+  /// What a layer keeps of a token: so many vectors (K and V of each head, or one entry), each of `kv_width` numbers.
+  [[nodiscard]] constexpr int kv_vectors() const { return has_latents() ? 1 : 2 * kv_heads; }
+  [[nodiscard]] constexpr int kv_width() const { return has_latents() ? latent.rank + latent.rotated : head_dim; }
+  /// Numbers of a head's Q and K that rotate, with rotary positions.
+  [[nodiscard]] constexpr int rotated_dim() const { return has_latents() ? latent.rotated : head_dim; }
+  /// Size of a head's V.
+  [[nodiscard]] constexpr int value_dim() const { return has_latents() ? latent.value : head_dim; }
+
   /// Q, K, V and output projections.
   [[nodiscard]] constexpr std::int64_t attention_parameters() const {
+    if (has_latents()) {
+      const std::int64_t queries = std::int64_t{heads} * head_dim;
+      const std::int64_t query =
+          latent.query_rank > 0 ? latent.query_rank * (hidden + queries) : std::int64_t{hidden} * queries;
+      const std::int64_t expanded = std::int64_t{heads} * (head_dim - latent.rotated + latent.value);
+      return query + std::int64_t{hidden} * kv_width() + latent.rank * expanded +
+             std::int64_t{heads} * latent.value * hidden;
+    }
     return std::int64_t{2} * hidden * (std::int64_t{heads} + kv_heads) * head_dim;
   }
   /// One expert's matrices, or the dense MLP's.
@@ -120,9 +150,9 @@ struct ModelShape {
                         static_cast<double>(expert_parameters()) * experts_touched(tokens);
     return Bytes{static_cast<std::int64_t>(read * weight_element_bytes)};
   }
-  /// K and V of one token in one layer.
+  /// K and V of one token in one layer, or its entry.
   [[nodiscard]] constexpr Bytes kv_bytes_per_token_per_layer() const {
-    return Bytes{std::int64_t{2} * kv_heads * head_dim * kv_element_bytes};
+    return Bytes{std::int64_t{kv_vectors()} * kv_width() * kv_element_bytes};
   }
   /// K and V of one token in all layers.
   [[nodiscard]] constexpr Bytes kv_bytes_per_token() const { return kv_bytes_per_token_per_layer() * layers; }
@@ -151,13 +181,15 @@ struct ModelShape {
   [[nodiscard]] constexpr Flops linear_flops_per_token_per_layer() const {
     return Flops{2.0 * static_cast<double>(active_layer_parameters())};
   }
-  /// One layer's attention for one (query, key) pair: the score and the weighted sum, over all query heads.
+  /// One layer's attention for one (query, key) pair: the score and the weighted sum, over all query heads. Latents are
+  /// attended to absorbed, as entries.
   [[nodiscard]] constexpr Flops attention_flops_per_pair_per_layer() const {
+    if (has_latents()) return Flops{2.0 * static_cast<double>(heads) * (kv_width() + latent.rank)};
     return Flops{4.0 * static_cast<double>(heads) * head_dim};
   }
-  /// K and V projections only, for one token in one layer: the cost of rebuilding KV from hidden states.
+  /// The projections to what a layer keeps of a token alone: the cost of rebuilding KV from hidden states.
   [[nodiscard]] constexpr Flops kv_projection_flops_per_token_per_layer() const {
-    return Flops{4.0 * static_cast<double>(hidden) * kv_heads * head_dim};
+    return Flops{2.0 * static_cast<double>(hidden) * kv_vectors() * kv_width()};
   }
   /// The output head for one row (one sampled token).
   [[nodiscard]] constexpr Flops head_flops_per_row() const {
@@ -204,6 +236,18 @@ inline Status check(const ModelShape& shape, const std::string& where) {
     return Error{ErrorCode::bad_input, where,
                  std::to_string(shape.heads) + " heads cannot share " + std::to_string(shape.kv_heads) + " KV heads",
                  "a number of heads that the KV heads divide"};
+  }
+  if (shape.has_latents()) {
+    const detail::ShapeField latents[] = {
+        {"the number of KV heads of latent attention", shape.kv_heads, 1, 1},
+        {"the rank of a latent", shape.latent.rank, 1, 1 << 12},
+        {"the rotated part of a head", shape.latent.rotated, 1, shape.head_dim - 1},
+        {"the size of a head's V", shape.latent.value, 1, 1 << 12},
+        {"the rank of a query", shape.latent.query_rank, 0, wide},
+    };
+    for (const detail::ShapeField& field : latents) {
+      if (Status status = detail::check_shape_field(field, where); !status) return status;
+    }
   }
   if (shape.experts == 0) return detail::check_shape_field({"the MLP size", shape.mlp, 1, wide}, where);
   if (Status status = detail::check_shape_field({"the MLP size of an expert", shape.moe_intermediate, 1, wide}, where);

@@ -128,6 +128,7 @@ void check_hosting(std::uint64_t seed, int rounds, double share, std::uint64_t l
     CAPTURE(seed);
     CAPTURE(round);
     RealTrial trial = random_real_trial(random);
+    if (round % 3 == 2) trial.weights = random_weights(with_latents(trial.weights.config), seed);
     if (tight || round % 2 == 1) trial = at_once(std::move(trial)); // no clock decides whether any is preempted
     const std::vector<RealOutput> expected = alone(trial);
     trial.leaving = leaving;

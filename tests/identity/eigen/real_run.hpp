@@ -84,6 +84,14 @@ struct RealTrial {
 
 RealTrial random_real_trial(Random& random);
 
+/// A trial's decoder with latent attention instead: per token an entry of 28 numbers.
+inline DecoderConfig with_latents(DecoderConfig config) {
+  config.shape.kv_heads = 1;
+  config.shape.latent = {.rank = 24, .rotated = 4, .value = 8, .query_rank = 12};
+  config.neighbours_rotate = true;
+  return config;
+}
+
 /// Moves all arrivals before the first step. No clock then decides which requests run together, nor which are
 /// preempted.
 inline RealTrial at_once(RealTrial trial) {

@@ -75,6 +75,7 @@ TEST_CASE("HCache, KVPR, AptServe, and eLLM with hidden states on the host, chan
     DecoderConfig config = trial.weights.config;
     config.shape.layers = 16; // eLLM's workspace is layers of two periods
     config.shape.hidden = 32;
+    config.shape.latent = {};
     config.shape.kv_heads = config.shape.heads;
     trial.weights = random_weights(config, random.below(1000));
     trial.room_for_hidden = true;

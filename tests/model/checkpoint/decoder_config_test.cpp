@@ -107,6 +107,38 @@ TEST_CASE("absent fields have Hugging Face's defaults") {
   CHECK(decoder_of(with(config_of_family("qwen2"), {{"use_sliding_window", false}, {"sliding_window", 64}})).qkv_bias);
 }
 
+TEST_CASE("DeepSeek-V2-Lite's sizes and YaRN are read as its own code reads them, without its experts") {
+  const json lite = json::parse(R"({"attention_bias": false, "bos_token_id": 100000, "eos_token_id": 100001,
+    "first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 2048, "intermediate_size": 10944,
+    "kv_lora_rank": 512, "max_position_embeddings": 163840, "model_type": "deepseek_v2",
+    "moe_intermediate_size": 1408, "moe_layer_freq": 1, "n_routed_experts": 64, "n_shared_experts": 2,
+    "num_attention_heads": 16, "num_experts_per_tok": 6, "num_hidden_layers": 27, "num_key_value_heads": 16,
+    "q_lora_rank": null, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06,
+    "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707,
+    "original_max_position_embeddings": 4096, "type": "yarn"}, "rope_theta": 10000, "tie_word_embeddings": false,
+    "torch_dtype": "bfloat16", "v_head_dim": 128, "vocab_size": 102400})");
+  CHECK(error_of(lite) == "config.json: n_routed_experts is 64, from layer 1 on; expected dense layers alone: null, or "
+                          "a first_k_dense_replace of all 27 layers");
+  for (const json& dense : {json{{"n_routed_experts", nullptr}}, json{{"first_k_dense_replace", 27}}}) {
+    const DecoderConfig decoder = decoder_of(with(lite, dense));
+    const ModelShape& shape = decoder.shape;
+    CHECK(shape.latent == LatentAttention{512, 64, 128, 0});
+    CHECK(shape.heads == 16);
+    CHECK(shape.kv_heads == 1);
+    CHECK(shape.head_dim == 192);
+    CHECK(shape.mlp == 10944);
+    CHECK(shape.experts == 0);
+    CHECK(shape.kv_bytes_per_token_per_layer() == Bytes{576 * 4});
+    CHECK(decoder.neighbours_rotate);
+    const RopeScaling& scaling = decoder.rope_scaling;
+    CHECK(scaling.kind == RopeScalingKind::yarn);
+    CHECK(scaling.factor == 40);
+    CHECK(scaling.original_positions == 4096);
+    CHECK(scaling.rotated_factor == 1);                                    // both mscales are equal
+    CHECK(scaling.score_factor == doctest::Approx(1.58962).epsilon(1e-5)); // (0.0707 ln 40 + 1)^2
+  }
+}
+
 TEST_CASE("windows are those of Hugging Face's classes, and none where no context exceeds them") {
   const auto windows = [](const char* family, json changes) {
     return decoder_of(with(config_of_family(family), std::move(changes))).windows;
@@ -177,6 +209,19 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
        "config.json: layer_types names '\"linear_attention\"'; expected full_attention or sliding_attention for each "
        "of "
        "2 layers"},
+      {"deepseek_v3", {{"attention_bias", true}}, "config.json: attention_bias is true; expected false"},
+      {"deepseek_v3", {{"index_topk", 2048}}, "config.json: index_topk is set; expected attention to all tokens"},
+      {"deepseek_v3",
+       {{"qk_rope_head_dim", 3}},
+       "config.json: qk_rope_head_dim is 3; expected an even one, for pairs rotate"},
+      {"deepseek_v3",
+       {{"rope_scaling",
+         {{"type", "yarn"}, {"factor", 8}, {"original_max_position_embeddings", 64}, {"mscale", 0.707}}}},
+       "config.json: rope_scaling: only one of mscale and mscale_all_dim is set; expected both or none: libraries read "
+       "one differently"},
+      {"deepseek_v3",
+       {{"rope_scaling", {{"type", "linear"}, {"factor", 8}}}},
+       "config.json: rope_scaling: the rotation's kind is 'linear'; expected default or yarn"},
       {"llama", {{"head_dim", 5}}, "config.json: the head size is 5; expected an even one, for its halves rotate"},
       {"llama", {{"eos_token_id", 50}}, "config.json: eos_token_id is or holds 50; expected tokens from 0 to 49"},
       {"llama",
@@ -190,10 +235,12 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
       {"llama", {{"attention_bias", 1}}, "config.json: attention_bias is 1; expected true or false"},
       {"llama",
        {{"model_type", "gpt2"}},
-       "config.json: model_type is 'gpt2'; expected llama, mistral, mixtral, opt, qwen2 or qwen3"},
+       "config.json: model_type is 'gpt2'; expected deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, "
+       "qwen2 or qwen3"},
       {"llama",
        {{"model_type", nullptr}},
-       "config.json: model_type is missing; expected llama, mistral, mixtral, opt, qwen2 or qwen3"},
+       "config.json: model_type is missing; expected deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, "
+       "qwen2 or qwen3"},
       // What sluice-compare simulates but the decoder cannot compute: programs that compute do not offer it.
       {"llama", {{"torch_dtype", "int8"}}, "config.json: torch_dtype is 'int8'; expected float32, float16 or bfloat16"},
       {"llama",
@@ -201,7 +248,8 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
        "config.json: dtype is 'float8_e4m3fn'; expected float32, float16 or bfloat16"},
       {"mixtral",
        {{"model_type", "qwen3_moe"}, {"num_experts", 4}, {"moe_intermediate_size", 8}},
-       "config.json: model_type is 'qwen3_moe'; expected llama, mistral, mixtral, opt, qwen2 or qwen3"},
+       "config.json: model_type is 'qwen3_moe'; expected deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, "
+       "qwen2 or qwen3"},
   };
   for (const auto& row : wrong) CHECK(error_of(with(config_of_family(row.family), row.changes)) == row.error);
 }

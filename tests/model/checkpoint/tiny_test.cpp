@@ -92,7 +92,7 @@ TEST_CASE("types may differ between tensors, and LayerWeights finds each tensor"
     CHECK(layer.query.type == ElementType::f16);
     CHECK(layer.query.rows == std::int64_t{config.shape.heads} * config.shape.head_dim);
     CHECK(layer.key.type == ElementType::bf16);
-    CHECK(layer.output.columns == layer.query.rows);
+    CHECK(layer.output.columns == std::int64_t{config.shape.heads} * config.shape.value_dim());
     CHECK(layer.mlps.size() == (config.shape.experts > 0 ? static_cast<std::size_t>(config.shape.experts) : 1U));
     for (const MlpWeights& mlp : layer.mlps) {
       CHECK(mlp.gate.empty() == (config.mlp == MlpKind::relu));
@@ -101,7 +101,10 @@ TEST_CASE("types may differ between tensors, and LayerWeights finds each tensor"
     }
     CHECK(layer.router.empty() == (config.shape.experts == 0));
     CHECK(layer.query_bias.empty() == !config.qkv_bias);
-    CHECK(layer.query_norm.empty() == !config.query_key_norm);
+    CHECK(layer.query_norm.empty() == (!config.query_key_norm && config.shape.latent.query_rank == 0));
+    CHECK(layer.value.empty() == config.shape.has_latents());
+    CHECK(layer.latent_up.empty() == !config.shape.has_latents());
+    CHECK(layer.query_down.rows == config.shape.latent.query_rank);
   }
 }
 
@@ -159,4 +162,10 @@ TEST_CASE("tiny has its documented sizes, and the same numbers on every platform
   CHECK(tiny.layout.bytes >= shape.layer_weight_bytes());
   CHECK(tiny.outer_bytes() == Bytes{(2 * 260 + 1) * 256 * 4});
   CHECK(digest(tiny) == 8814098868888357573U);
+  const ModelWeights latent = tiny_latent();
+  const ModelShape& other = latent.config.shape;
+  CHECK(check(other, "tiny-mla").ok());
+  CHECK(other.kv_width() == 96);
+  CHECK(other.layer_block_bytes(Tokens{16}) == Bytes{6 << 10});
+  CHECK(latent.layout.bytes >= other.layer_weight_bytes());
 }

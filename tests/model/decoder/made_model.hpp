@@ -59,6 +59,11 @@ inline DecoderConfig family_config(const std::string& family) {
     config.shape.kv_heads = 4;
     config.qkv_bias = config.output_bias = config.mlp_bias = true;
     config.shape.tied_embeddings = true;
+  } else if (family == "deepseek") {
+    config.shape.kv_heads = 1;
+    config.shape.head_dim = 20;
+    config.shape.latent = {.rank = 40, .rotated = 8, .value = 12, .query_rank = 24};
+    config.neighbours_rotate = true;
   } else if (family == "mixtral") {
     config.mlp = MlpKind::experts;
     config.shape.experts = 5;
@@ -69,6 +74,7 @@ inline DecoderConfig family_config(const std::string& family) {
   return config;
 }
 
+/// Those that tests/reference has logits of torch for.
 inline const char* const families[] = {"llama2", "llama3", "qwen2", "qwen3", "opt", "mixtral"};
 
 /// Element `element` of tensor `tensor`: uniform in [-1, 1) in steps of 2^-23, from splitmix64's finish of both
@@ -131,15 +137,27 @@ inline LayerLayout made_layout(const DecoderConfig& config, ElementType type) {
     vector(LayerTensor::query_norm, shape.head_dim);
     vector(LayerTensor::key_norm, shape.head_dim);
   }
+  const LatentAttention& latent = shape.latent;
+  if (latent.query_rank > 0) vector(LayerTensor::query_norm, latent.query_rank);
+  if (latent.rank > 0) vector(LayerTensor::key_norm, latent.rank);
   if (config.mlp_bias) {
     vector(LayerTensor::up_bias, mlp);
     vector(LayerTensor::down_bias, hidden);
   }
   if (shape.experts > 0) layout.add(LayerTensor::router, shape.experts, hidden, type);
-  layout.add(LayerTensor::query, queries, hidden, type);
-  layout.add(LayerTensor::key, keys, hidden, type);
-  layout.add(LayerTensor::value, keys, hidden, type);
-  layout.add(LayerTensor::output, hidden, queries, type);
+  if (latent.rank > 0) {
+    if (latent.query_rank > 0) layout.add(LayerTensor::query_down, latent.query_rank, hidden, type);
+    layout.add(LayerTensor::query, queries, latent.query_rank > 0 ? latent.query_rank : hidden, type);
+    layout.add(LayerTensor::key, latent.rank + latent.rotated, hidden, type);
+    const int expanded = shape.head_dim - latent.rotated + latent.value;
+    layout.add(LayerTensor::latent_up, std::int64_t{shape.heads} * expanded, latent.rank, type);
+    layout.add(LayerTensor::output, hidden, std::int64_t{shape.heads} * latent.value, type);
+  } else {
+    layout.add(LayerTensor::query, queries, hidden, type);
+    layout.add(LayerTensor::key, keys, hidden, type);
+    layout.add(LayerTensor::value, keys, hidden, type);
+    layout.add(LayerTensor::output, hidden, queries, type);
+  }
   for (int expert = 0; expert < std::max(1, shape.experts); ++expert) {
     const int number = shape.experts > 0 ? expert : -1;
     if (shape.gated_mlp) layout.add(LayerTensor::gate, mlp, hidden, type, number);

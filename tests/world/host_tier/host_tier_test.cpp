@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -578,4 +579,27 @@ TEST_CASE("KV computed with other windows has another digest") {
   };
   CHECK(digest({}) == digest({}));
   CHECK(std::set<std::uint64_t>{digest({}), digest({8, 0}), digest({0, 8}), digest({8, 8})}.size() == 4);
+}
+
+TEST_CASE("KV of another latent attention, or rotated otherwise, has another digest") {
+  const std::vector<std::byte> numbers(64);
+  std::set<std::uint64_t> digests;
+  const auto add = [&](const std::function<void(DecoderConfig&)>& change) {
+    ModelWeights weights;
+    weights.config.shape.latent = {.rank = 12, .rotated = 4, .value = 8};
+    change(weights.config);
+    weights.embedding = weights.final_norm = weights.head = Matrix::whole(numbers.data(), 1, 16, ElementType::f32);
+    digests.insert(kv_digest(weights, 4, Tokens{16}, "a build"));
+  };
+  add([](DecoderConfig&) {});
+  add([](DecoderConfig& config) { config.shape.latent = {}; });
+  add([](DecoderConfig& config) { config.shape.latent.rotated = 6; });
+  add([](DecoderConfig& config) { config.shape.latent.query_rank = 6; });
+  add([](DecoderConfig& config) { config.neighbours_rotate = true; });
+  add([](DecoderConfig& config) { config.rope_scaling.kind = RopeScalingKind::yarn; });
+  add([](DecoderConfig& config) {
+    config.rope_scaling.kind = RopeScalingKind::yarn;
+    config.rope_scaling.rotated_factor = 1.25;
+  });
+  CHECK(digests.size() == 7);
 }

@@ -21,7 +21,8 @@ template <class TypeOf>
   const ModelShape& shape = config.shape;
   const std::int64_t hidden = shape.hidden;
   const std::int64_t queries = std::int64_t{shape.heads} * shape.head_dim;
-  const std::int64_t keys = std::int64_t{shape.kv_heads} * shape.head_dim;
+  const std::int64_t keys = std::int64_t{shape.kv_heads} * shape.kv_width(); // of a latent, its entry
+  const LatentAttention& latent = shape.latent;
   const bool experts = config.mlp == MlpKind::experts;
   const std::int64_t mlp = experts ? shape.moe_intermediate : shape.mlp;
 
@@ -38,15 +39,20 @@ template <class TypeOf>
   add(config.output_bias, LayerTensor::output_bias, 1, hidden);
   add(config.query_key_norm, LayerTensor::query_norm, 1, shape.head_dim);
   add(config.query_key_norm, LayerTensor::key_norm, 1, shape.head_dim);
+  add(latent.query_rank > 0, LayerTensor::query_norm, 1, latent.query_rank);
+  add(shape.has_latents(), LayerTensor::key_norm, 1, latent.rank);
   add(true, LayerTensor::mlp_norm, 1, hidden);
   add(layer_norm, LayerTensor::mlp_norm_bias, 1, hidden);
   add(config.mlp_bias, LayerTensor::up_bias, 1, mlp);
   add(config.mlp_bias, LayerTensor::down_bias, 1, hidden);
   add(experts, LayerTensor::router, shape.experts, hidden);
-  add(true, LayerTensor::query, queries, hidden);
+  add(latent.query_rank > 0, LayerTensor::query_down, latent.query_rank, hidden);
+  add(true, LayerTensor::query, queries, latent.query_rank > 0 ? latent.query_rank : hidden);
   add(true, LayerTensor::key, keys, hidden);
-  add(true, LayerTensor::value, keys, hidden);
-  add(true, LayerTensor::output, hidden, queries);
+  add(!shape.has_latents(), LayerTensor::value, keys, hidden);
+  add(shape.has_latents(), LayerTensor::latent_up,
+      std::int64_t{shape.heads} * (shape.head_dim - latent.rotated + latent.value), latent.rank);
+  add(true, LayerTensor::output, hidden, std::int64_t{shape.heads} * shape.value_dim());
   for (int expert = experts ? 0 : -1; expert < (experts ? shape.experts : 0); ++expert) {
     add(config.mlp != MlpKind::relu, LayerTensor::gate, mlp, hidden, expert);
     add(true, LayerTensor::up, mlp, hidden, expert);

@@ -20,7 +20,7 @@ SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, i
   const std::string start = (opt ? "decoder.layers." : "layers.") + std::to_string(layer) + ".";
   const std::string sparse = start + "block_sparse_moe.";
   const std::string own = sparse + "experts." + std::to_string(expert) + ".";
-  const bool experts = config.mlp == MlpKind::experts;
+  const bool experts = config.mlp == MlpKind::experts, latents = config.shape.has_latents();
   switch (tensor) {
   case LayerTensor::attention_norm:
     return start + (opt ? "self_attn_layer_norm.weight" : "input_layernorm.weight");
@@ -35,9 +35,9 @@ SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, i
   case LayerTensor::output_bias:
     return start + (opt ? "self_attn.out_proj.bias" : "self_attn.o_proj.bias");
   case LayerTensor::query_norm:
-    return start + "self_attn.q_norm.weight";
+    return start + (latents ? "self_attn.q_a_layernorm.weight" : "self_attn.q_norm.weight");
   case LayerTensor::key_norm:
-    return start + "self_attn.k_norm.weight";
+    return start + (latents ? "self_attn.kv_a_layernorm.weight" : "self_attn.k_norm.weight");
   case LayerTensor::mlp_norm:
     return start + (opt ? "final_layer_norm.weight" : "post_attention_layernorm.weight");
   case LayerTensor::mlp_norm_bias:
@@ -49,9 +49,9 @@ SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, i
   case LayerTensor::router:
     return sparse + "gate.weight";
   case LayerTensor::query:
-    return start + "self_attn.q_proj.weight";
+    return start + (config.shape.latent.query_rank > 0 ? "self_attn.q_b_proj.weight" : "self_attn.q_proj.weight");
   case LayerTensor::key:
-    return start + "self_attn.k_proj.weight";
+    return start + (latents ? "self_attn.kv_a_proj_with_mqa.weight" : "self_attn.k_proj.weight");
   case LayerTensor::value:
     return start + "self_attn.v_proj.weight";
   case LayerTensor::output:
@@ -62,6 +62,10 @@ SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, i
     return experts ? own + "w3.weight" : start + (opt ? "fc1.weight" : "mlp.up_proj.weight");
   case LayerTensor::down:
     return experts ? own + "w2.weight" : start + (opt ? "fc2.weight" : "mlp.down_proj.weight");
+  case LayerTensor::query_down:
+    return start + "self_attn.q_a_proj.weight";
+  case LayerTensor::latent_up:
+    return start + "self_attn.kv_b_proj.weight";
   }
   return {};
 }

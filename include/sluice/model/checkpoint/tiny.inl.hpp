@@ -69,6 +69,8 @@ SLUICE_MODEL_INLINE Spread spread_of(const TensorPlace& place) {
   case LayerTensor::gate:
   case LayerTensor::up:
   case LayerTensor::down:
+  case LayerTensor::query_down:
+  case LayerTensor::latent_up:
     break;
   }
   return {0, 1 / std::sqrt(static_cast<float>(place.columns))};
@@ -176,6 +178,19 @@ SLUICE_MODEL_INLINE DecoderConfig tiny_llama_config() {
   config.end_tokens = {257};
   return config;
 }
+
+SLUICE_MODEL_INLINE DecoderConfig tiny_latent_config() {
+  DecoderConfig config = tiny_llama_config();
+  config.shape.name = "tiny-mla";
+  config.shape.kv_heads = 1;
+  config.shape.head_dim = 48;
+  config.shape.latent = {.rank = 80, .rotated = 16, .value = 32, .query_rank = 96};
+  config.norm_epsilon = 1e-6F;
+  config.neighbours_rotate = true;
+  return config;
+}
+
+SLUICE_MODEL_INLINE ModelWeights tiny_latent(std::uint64_t seed) { return random_weights(tiny_latent_config(), seed); }
 
 SLUICE_MODEL_INLINE ModelWeights tiny_llama(std::uint64_t seed) { return random_weights(tiny_llama_config(), seed); }
 

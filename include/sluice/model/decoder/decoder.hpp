@@ -20,7 +20,8 @@ struct SequenceRows {
   /// Blocks of the layer being computed: block i holds K and V of the tokens from i * block_tokens on; there are enough
   /// blocks for the sequence up to its last row. The array lies on the host, the blocks in the computing device's
   /// memory, so the host must not read them. Each block has `kv_block_floats(config, block_tokens)` numbers: K then V,
-  /// each [KV head][token of the block][head size]; a Decoder's are floats.
+  /// each [KV head][token of the block][head size], or with latent attention [token of the block][latent, rotated part
+  /// of K]; a Decoder's are floats.
   std::byte* const* blocks = nullptr;
   /// Rows at positions below this find their K and V in the blocks and leave them unchanged; the rows would compute the
   /// same bits (a prefix that passes again for the sake of later layers).
@@ -36,7 +37,7 @@ struct SequenceRows {
 
 /// How many numbers one block of K and V of one layer has.
 [[nodiscard]] constexpr std::int64_t kv_block_floats(const ModelShape& shape, Tokens block_tokens) {
-  return std::int64_t{2} * shape.kv_heads * shape.head_dim * block_tokens.count();
+  return std::int64_t{shape.kv_vectors()} * shape.kv_width() * block_tokens.count();
 }
 
 /// How long the host attended rows of a layer.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ElementType, NormKind, PositionKind, MlpKind, Products: how a decoder stores its numbers and what it computes.
+// ElementType, NormKind, PositionKind, RopeScalingKind, MlpKind, Products: how a decoder stores its numbers and what it
+// computes.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,12 @@ enum class NormKind : std::uint8_t {
 enum class PositionKind : std::uint8_t {
   rotary, ///< RoPE on queries and keys, the halves rotated against each other (Hugging Face's order)
   learned ///< OPT: adds a row of a table to the embedding
+};
+
+/// How slow rotations are stretched to a longer context than that of pretraining.
+enum class RopeScalingKind : std::uint8_t {
+  llama3, ///< blends in the number of turns within the original context (Llama 3.1)
+  yarn    ///< blends in the number of the pair (Peng et al., "YaRN", 2023), as DeepSeek's classes compute it
 };
 
 enum class MlpKind : std::uint8_t {

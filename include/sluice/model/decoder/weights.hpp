@@ -35,6 +35,17 @@ struct Matrix {
   [[nodiscard]] const std::byte* row(std::int64_t at) const {
     return at < split ? head + at * row_bytes() : tail + (at - split) * row_bytes();
   }
+  /// The `count` rows from `first` on.
+  [[nodiscard]] Matrix part(std::int64_t first, std::int64_t count) const {
+    const std::int64_t before =
+        std::clamp<std::int64_t>(split - first, 0, count); // rows of the part that lie at `head`
+    return {before > 0 ? row(first) : nullptr,
+            before < count ? row(first + before) : nullptr,
+            before,
+            count,
+            columns,
+            type};
+  }
   [[nodiscard]] static Matrix whole(const std::byte* data, std::int64_t rows, std::int64_t columns, ElementType type) {
     return {data, nullptr, rows, rows, columns, type};
   }
@@ -42,7 +53,8 @@ struct Matrix {
 };
 
 /// The tensors of one layer. An absent tensor takes no room. With experts, `gate`, `up` and `down` exist once per
-/// expert.
+/// expert. In latent attention `key` yields a token's latent and rotated part, `key_norm` scales the latent, and
+/// `query_norm` the output of `query_down`.
 enum class LayerTensor : std::uint8_t {
   attention_norm,
   attention_norm_bias,
@@ -63,7 +75,9 @@ enum class LayerTensor : std::uint8_t {
   output,
   gate,
   up,
-  down
+  down,
+  query_down, ///< latent attention: to the numbers that `query` projects
+  latent_up   ///< latent attention: of every head, K's part without rotation and V
 };
 
 /// Where a tensor lies in its layer's image.
@@ -133,7 +147,7 @@ struct MlpWeights {
 struct LayerWeights {
   Matrix attention_norm, attention_norm_bias, query_bias, key_bias, value_bias, output_bias, query_norm, key_norm;
   Matrix mlp_norm, mlp_norm_bias, up_bias, down_bias, router;
-  Matrix query, key, value, output;
+  Matrix query, key, value, output, query_down, latent_up;
   std::vector<MlpWeights> mlps; ///< one, or one per expert
 
   LayerWeights() = default;
@@ -178,6 +192,8 @@ struct LayerWeights {
                                          &output};
     const auto index = static_cast<std::size_t>(place.tensor);
     if (index < single.size()) return *single[index];
+    if (place.tensor == LayerTensor::query_down) return query_down;
+    if (place.tensor == LayerTensor::latent_up) return latent_up;
     const auto expert = static_cast<std::size_t>(std::max(0, place.expert));
     if (mlps.size() <= expert) mlps.resize(expert + 1);
     MlpWeights& mlp = mlps[expert];

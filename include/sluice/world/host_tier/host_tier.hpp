@@ -318,8 +318,8 @@ class HostTier {
 // kv_digest: a number that tells apart the KV of two models, and of two ways to compute it.
 
 /// The digest of everything, besides tokens, that the bytes of a block depend on: the weights (`weights_digest`), the
-/// decoder's shape, its positions, windows and norms, the elements' size, the block's size, and `build`, the program
-/// that computes them. The tokenizer counts by its vocabulary: KV depends on token numbers, not on their text.
+/// decoder's shape, its positions, windows, latents and norms, the elements' size, the block's size, and `build`, the
+/// program that computes them. The tokenizer counts by its vocabulary: KV depends on token numbers, not on their text.
 [[nodiscard]] inline std::uint64_t kv_digest(const ModelWeights& weights, std::int64_t element_bytes,
                                              Tokens block_tokens, std::string_view build) {
   const DecoderConfig& config = weights.config;
@@ -343,6 +343,13 @@ class HostTier {
         std::int64_t{config.query_key_norm}})
     digest.add(number);
   for (const int window : config.windows) digest.add(std::int64_t{window});
+  if (shape.has_latents())
+    for (const int number : {shape.latent.rank, shape.latent.rotated, shape.latent.value, shape.latent.query_rank})
+      digest.add(std::int64_t{number});
+  if (config.neighbours_rotate || scaling.kind != RopeScalingKind::llama3)
+    for (const double number : {config.neighbours_rotate ? 1.0 : 0.0, static_cast<double>(scaling.kind),
+                                scaling.rotated_factor, scaling.score_factor})
+      add_real(number);
   for (const double number :
        {static_cast<double>(config.norm_epsilon), config.rope_theta, static_cast<double>(scaling.factor),
         static_cast<double>(scaling.low_frequency_factor), static_cast<double>(scaling.high_frequency_factor),

@@ -162,7 +162,7 @@ class Batch {
 /// The shape of a layer block of a model's KV, with elements of `element_bytes`; hidden states have the same element.
 [[nodiscard]] inline KvBlockShape kv_block_shape(const ModelShape& shape, Tokens block_tokens,
                                                  std::int64_t element_bytes) {
-  return {std::int64_t{2} * shape.kv_heads, element_bytes * shape.head_dim, block_tokens.count(),
+  return {std::int64_t{shape.kv_vectors()}, element_bytes * shape.kv_width(), block_tokens.count(),
           element_bytes * shape.hidden};
 }
 

@@ -25,6 +25,12 @@ ModelShape shape_of(int heads, int kv_heads, int head_dim) {
   return shape;
 }
 
+ModelShape latents_of(int heads, int head_dim, LatentAttention latent) {
+  ModelShape shape = shape_of(heads, 1, head_dim);
+  shape.latent = latent;
+  return shape;
+}
+
 struct Context {
   ModelShape shape;
   int block_tokens;
@@ -34,10 +40,10 @@ struct Context {
 
   [[nodiscard]] const float* key(int token, int head) const {
     return pointers[static_cast<std::size_t>(token / block_tokens)] +
-           (head * block_tokens + token % block_tokens) * shape.head_dim;
+           (head * block_tokens + token % block_tokens) * shape.kv_width();
   }
   [[nodiscard]] const float* value(int token, int head) const {
-    return key(token, head) + shape.kv_heads * block_tokens * shape.head_dim;
+    return key(token, head) + (shape.has_latents() ? 0 : shape.kv_heads * block_tokens * shape.head_dim);
   }
 };
 
@@ -57,7 +63,7 @@ Context random_context(const ModelShape& shape, int tokens, int block_tokens) {
       for (const float* from : {context.key(t, head), context.value(t, head)}) {
         float* to = context.pointers[static_cast<std::size_t>(t / block_tokens)] +
                     (from - context.pointers[static_cast<std::size_t>(t / block_tokens)]);
-        for (int d = 0; d < shape.head_dim; ++d) to[d] = static_cast<float>(random.uniform() * 2 - 1);
+        for (int d = 0; d < shape.kv_width(); ++d) to[d] = static_cast<float>(random.uniform() * 2 - 1);
       }
     }
   }
@@ -78,7 +84,7 @@ std::vector<float> attended(const ModelShape& shape, int tokens, int rows, const
   const Context context = random_context(shape, tokens, sharing.block_tokens);
   ThreadPool pool{sharing.threads};
   PagedAttention attention{shape, Tokens{sharing.block_tokens}, sharing.threads};
-  const std::int64_t stride = std::int64_t{shape.heads} * shape.head_dim;
+  const std::int64_t stride = std::int64_t{shape.heads} * shape.kv_width();
   std::vector<float> result(queries.size());
   for (int row = 0; row < rows; row += sharing.chunk) {
     const int count = std::min(sharing.chunk, rows - row);
@@ -87,7 +93,7 @@ std::vector<float> attended(const ModelShape& shape, int tokens, int rows, const
       for (int head = 0; head < shape.kv_heads; ++head)
         for (const float* from : {context.key(t, head), context.value(t, head)}) {
           float* const block = context.pointers[static_cast<std::size_t>(t / context.block_tokens)];
-          std::fill_n(block + (from - block), shape.head_dim, std::numeric_limits<float>::quiet_NaN());
+          std::fill_n(block + (from - block), shape.kv_width(), std::numeric_limits<float>::quiet_NaN());
         }
     attention.run(pool, std::span{&sequence, 1}, count, window, queries.data() + row * stride,
                   result.data() + row * stride, stride);
@@ -107,40 +113,54 @@ TEST_CASE("attention over several segments, or a window of them, agrees with sof
   };
   // Three segments, the last page with a few tokens; heads of whole registers; more segments than are split at once.
   // For each number of queries computed side by side, heads of whole column tiles, and heads with a remainder.
+  // Latents: V is the beginning of K.
   // Windows: a token, within a page, over pages, over segments, longer than the context.
-  const Case cases[] = {
-      {shape_of(3, 1, 20), 4133, 6},       {shape_of(2, 2, 64), 2099, 3},      {shape_of(1, 1, 2), 16901, 2},
-      {shape_of(8, 1, 128), 2100, 1},      {shape_of(4, 1, 80), 203, 3},       {shape_of(14, 2, 96), 301, 3},
-      {shape_of(4, 2, 128), 130, 2},       {shape_of(32, 2, 72), 211, 1},      {shape_of(4, 2, 20), 2111, 4, 1},
-      {shape_of(3, 1, 16), 193, 6, 13},    {shape_of(2, 1, 64), 2099, 53, 50}, {shape_of(6, 2, 24), 4133, 7, 2100},
-      {shape_of(1, 1, 16), 16901, 3, 260}, {shape_of(4, 4, 32), 150, 3, 4096}};
+  const Case cases[] = {{shape_of(3, 1, 20), 4133, 6},
+                        {shape_of(2, 2, 64), 2099, 3},
+                        {shape_of(1, 1, 2), 16901, 2},
+                        {shape_of(8, 1, 128), 2100, 1},
+                        {shape_of(4, 1, 80), 203, 3},
+                        {shape_of(14, 2, 96), 301, 3},
+                        {shape_of(4, 2, 128), 130, 2},
+                        {shape_of(32, 2, 72), 211, 1},
+                        {shape_of(4, 2, 20), 2111, 4, 1},
+                        {shape_of(3, 1, 16), 193, 6, 13},
+                        {shape_of(2, 1, 64), 2099, 53, 50},
+                        {shape_of(6, 2, 24), 4133, 7, 2100},
+                        {shape_of(1, 1, 16), 16901, 3, 260},
+                        {shape_of(4, 4, 32), 150, 3, 4096},
+                        {latents_of(5, 24, {.rank = 36, .rotated = 8, .value = 16}), 4133, 6},
+                        {latents_of(20, 24, {.rank = 64, .rotated = 16, .value = 8}), 2099, 3},
+                        {latents_of(3, 24, {.rank = 8, .rotated = 20, .value = 16}), 193, 6, 13}};
   for (const Case& with : cases) {
     const auto& [shape, tokens, rows, window] = with;
     CAPTURE(with.window);
     Random random{18};
-    std::vector<float> queries(static_cast<std::size_t>(rows * shape.heads * shape.head_dim));
+    std::vector<float> queries(static_cast<std::size_t>(rows * shape.heads * shape.kv_width()));
     for (float& value : queries) value = static_cast<float>(random.uniform() * 6 - 3);
     const std::vector<float> expected = attended(shape, tokens, rows, queries, window, {1, 16, 1});
     double worst = 0;
     const Context context = random_context(shape, tokens, 16);
     for (int row = 0; row < rows; ++row) {
       for (int head = 0; head < shape.heads; ++head) {
-        const std::size_t at = static_cast<std::size_t>((row * shape.heads + head) * shape.head_dim);
+        const int width = shape.kv_width(), value_dim = AttentionPages::value_dim(shape);
+        const auto at = static_cast<std::size_t>((row * shape.heads + head) * width);
+        const auto result = static_cast<std::size_t>(row * shape.heads * width + head * value_dim);
         const int kv_head = head / (shape.heads / shape.kv_heads);
-        std::vector<double> values(static_cast<std::size_t>(shape.head_dim), 0);
+        std::vector<double> values(static_cast<std::size_t>(value_dim), 0);
         double total = 0;
         for (int t = first_seen(tokens - rows + row + 1, 1, window); t <= tokens - rows + row; ++t) {
           double score = 0;
-          for (int d = 0; d < shape.head_dim; ++d)
+          for (int d = 0; d < width; ++d)
             score += static_cast<double>(queries[at + static_cast<std::size_t>(d)]) *
                      static_cast<double>(context.key(t, kv_head)[d]);
           const double weight = std::exp(score / std::sqrt(shape.head_dim));
           total += weight;
-          for (int d = 0; d < shape.head_dim; ++d)
+          for (int d = 0; d < value_dim; ++d)
             values[static_cast<std::size_t>(d)] += weight * static_cast<double>(context.value(t, kv_head)[d]);
         }
-        for (int d = 0; d < shape.head_dim; ++d) {
-          const double off = static_cast<double>(expected[at + static_cast<std::size_t>(d)]) -
+        for (int d = 0; d < value_dim; ++d) {
+          const double off = static_cast<double>(expected[result + static_cast<std::size_t>(d)]) -
                              values[static_cast<std::size_t>(d)] / total;
           worst = std::abs(off) <= worst ? worst : std::abs(off);
         }

@@ -13,8 +13,9 @@
 namespace sluice {
 
 /// The decoder that a parsed config.json describes; `where` opens the error's line. Known model types: llama, mistral,
-/// qwen2, qwen3, opt and mixtral, in float32, float16 or bfloat16. Refuses by name whatever would be computed wrongly:
-/// other activations, rotations or attention windows, norms after the sublayers, unsupported biases.
+/// qwen2, qwen3, opt, mixtral, deepseek_v2 and deepseek_v3 (dense layers), in float32, float16 or bfloat16. Refuses by
+/// name whatever would be computed wrongly: other activations, rotations or attention windows, norms after the
+/// sublayers, unsupported biases.
 ///
 /// Absent fields take the defaults of Hugging Face's classes where older configs lack them; absent sizes, norm epsilons
 /// and longest contexts are errors.

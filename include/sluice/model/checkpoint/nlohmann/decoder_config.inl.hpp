@@ -8,6 +8,7 @@
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/model/nlohmann/hf_fields.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
@@ -90,11 +91,12 @@ class HfDecoderFields {
 /// Refuses models whose shape is known but which cannot be computed here, before the shape's reader accepts them.
 inline Status check_computable(const nlohmann::json& config, const std::string& where) {
   const JsonFields fields(config, where);
-  const std::string types = "llama, mistral, mixtral, opt, qwen2 or qwen3";
+  const std::string types = "deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, qwen2 or qwen3";
   const Expected<std::string> type = fields.text("model_type", types);
   if (!type) return type.error();
   bool known = false;
-  for (const char* name : {"llama", "mistral", "mixtral", "opt", "qwen2", "qwen3"}) known = known || *type == name;
+  for (const char* name : {"deepseek_v2", "deepseek_v3", "llama", "mistral", "mixtral", "opt", "qwen2", "qwen3"})
+    known = known || *type == name;
   if (!known) return Error{ErrorCode::unsupported, where, "model_type is '" + excerpt(*type) + "'", types};
   if (fields.has("quantization_config"))
     return Error{ErrorCode::unsupported, where, "quantization_config is set", "an unquantised checkpoint"};
@@ -105,6 +107,28 @@ inline Status check_computable(const nlohmann::json& config, const std::string& 
   if (!element) return element.error();
   if (*element == "float32" || *element == "float16" || *element == "bfloat16") return {};
   return Error{ErrorCode::unsupported, where, std::string{name} + " is '" + excerpt(*element) + "'", elements};
+}
+
+/// YaRN as DeepSeek's classes compute it: `mscale` and `mscale_all_dim` give a factor of what rotates, and of scores.
+inline void read_yarn(HfDecoderFields& fields, RopeScaling& scaling) {
+  const auto number = [&](const char* name, double otherwise, const char* expected) {
+    return fields.has(name) ? fields.number(name, 1e-6, 1e6, expected) : otherwise;
+  };
+  scaling.kind = RopeScalingKind::yarn;
+  scaling.factor = fields.number("factor", 1, 1e6, "a number of at least 1");
+  scaling.original_positions = static_cast<int>(fields.whole("original_max_position_embeddings", 1, 1 << 24));
+  scaling.high_frequency_factor = number("beta_fast", 32, "a positive number");
+  scaling.low_frequency_factor = number("beta_slow", 1, "a positive number");
+  if (fields.status() && scaling.high_frequency_factor <= scaling.low_frequency_factor)
+    fields.refuse("beta_fast is not above beta_slow", "a range between them");
+  if (fields.has("mscale") != fields.has("mscale_all_dim"))
+    fields.refuse("only one of mscale and mscale_all_dim is set", "both or none: libraries read one differently");
+  if (fields.has("attention_factor")) fields.refuse("attention_factor is set", "mscale and mscale_all_dim");
+  fields.only_flag("truncate", true);
+  const auto factor = [&](double mscale) { return 0.1 * mscale * std::log(scaling.factor) + 1; };
+  const double of_rotated = number("mscale", 1, "a positive number"), of_all = number("mscale_all_dim", 0, "one too");
+  scaling.rotated_factor = factor(of_rotated) / factor(of_all);
+  scaling.score_factor = factor(of_all) * factor(of_all);
 }
 
 /// Reads rope_theta and rope_scaling, or newer configs' rope_parameters, which holds both.
@@ -131,9 +155,12 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
                    "one rotation for all layers"};
   HfDecoderFields scaling(inner, where + ": " + name);
   theta_of(scaling);
-  const std::string kinds = "default or llama3";
+  const bool latents = decoder.shape.has_latents();
+  const std::string kinds = latents ? "default or yarn" : "default or llama3";
   const std::string kind = scaling.text(scaling.has("rope_type") ? "rope_type" : "type", "default", kinds);
-  if (kind == "llama3") {
+  if (kind == "yarn" && latents) {
+    read_yarn(scaling, decoder.rope_scaling);
+  } else if (kind == "llama3" && !latents) {
     decoder.rope_scaling.factor = scaling.number("factor", 1, 1e6, positive);
     decoder.rope_scaling.low_frequency_factor = scaling.number("low_freq_factor", 1e-6, 1e6, "a positive number");
     decoder.rope_scaling.high_frequency_factor = scaling.number("high_freq_factor", 1e-6, 1e6, "a positive number");
@@ -147,6 +174,48 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
   if (scaling.has("partial_rotary_factor") && scaling.number("partial_rotary_factor", 0, 1, "a number from 0 to 1") < 1)
     scaling.refuse("partial_rotary_factor is below 1", "heads that are rotated whole");
   return scaling.status();
+}
+
+/// The shape of DeepSeek-V2 and V3. Their published models have experts behind dense layers, and shared experts; layers
+/// with different weights are not computed.
+inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std::string& where) {
+  HfDecoderFields fields(config, where);
+  const std::int64_t wide = HfFields::widest;
+  const auto size = [&fields](const char* name, std::int64_t most = HfFields::widest) {
+    return static_cast<int>(fields.whole(name, 1, most));
+  };
+  ModelShape shape;
+  shape.name = fields.text("_name_or_path", config.find("model_type")->get<std::string>(), "a string");
+  shape.layers = size("num_hidden_layers");
+  shape.hidden = size("hidden_size");
+  shape.heads = size("num_attention_heads");
+  shape.mlp = size("intermediate_size");
+  shape.vocabulary = size("vocab_size", 1 << 24);
+  shape.tied_embeddings = fields.flag("tie_word_embeddings", false);
+  const bool single = fields.text(fields.has("dtype") ? "dtype" : "torch_dtype", "", "a data type") == "float32";
+  shape.weight_element_bytes = single ? 4 : 2;
+  shape.latent.rank = size("kv_lora_rank");
+  shape.latent.rotated = size("qk_rope_head_dim");
+  shape.latent.value = size("v_head_dim");
+  if (fields.has("q_lora_rank")) shape.latent.query_rank = size("q_lora_rank");
+  shape.head_dim = size("qk_nope_head_dim") + shape.latent.rotated;
+  shape.max_context = Tokens{size("max_position_embeddings", 1 << 24)};
+  if (!config.contains("q_lora_rank")) fields.refuse("q_lora_rank is missing", "a rank, or null");
+  if (shape.latent.rotated % 2 != 0)
+    fields.refuse("qk_rope_head_dim is " + std::to_string(shape.latent.rotated), "an even one, for pairs rotate");
+  if (fields.has("index_topk")) fields.refuse("index_topk is set", "attention to all tokens");
+  const std::int64_t dense = fields.has("first_k_dense_replace") ? fields.whole("first_k_dense_replace", 0, wide) : 0;
+  const bool experts = fields.has("n_routed_experts") || !config.contains("n_routed_experts");
+  if (experts && dense < shape.layers)
+    fields.refuse(fields.has("n_routed_experts")
+                      ? "n_routed_experts is " + std::to_string(fields.whole("n_routed_experts", 0, wide)) +
+                            ", from layer " + std::to_string(dense) + " on"
+                      : "n_routed_experts is missing",
+                  "dense layers alone: null, or a first_k_dense_replace of all " + std::to_string(shape.layers) +
+                      " layers");
+  if (!fields.status()) return fields.status().error();
+  if (Status status = check(shape, where); !status) return status.error();
+  return shape;
 }
 
 /// The layers' attention windows, as Hugging Face's classes read them: Mistral and Mixtral have one for all layers,
@@ -191,12 +260,13 @@ SLUICE_MODEL_INLINE Expected<DecoderConfig> decoder_from_hf_config(const nlohman
   if (Status status = detail::check_computable(config, where); !status) return status.error();
   nlohmann::json whole = config; // the KV of all layers is kept whole here, whichever have a window
   if (whole.contains("use_sliding_window")) whole["use_sliding_window"] = false;
-  Expected<ModelShape> shape = shape_from_hf_config(whole, where);
+  const std::string type = config.find("model_type")->get<std::string>();
+  const bool latents = type == "deepseek_v2" || type == "deepseek_v3";
+  Expected<ModelShape> shape = latents ? detail::latent_shape(config, where) : shape_from_hf_config(whole, where);
   if (!shape) return shape.error();
   DecoderConfig decoder;
   decoder.shape = std::move(*shape);
   decoder.shape.kv_element_bytes = 4;
-  const std::string type = config.find("model_type")->get<std::string>();
   detail::HfDecoderFields fields(config, where);
   decoder.max_positions = static_cast<int>(fields.whole("max_position_embeddings", 1, 1 << 24));
 
@@ -221,8 +291,13 @@ SLUICE_MODEL_INLINE Expected<DecoderConfig> decoder_from_hf_config(const nlohman
     if (type == "qwen2") decoder.qkv_bias = true;
     decoder.query_key_norm = type == "qwen3";
     fields.only_flag("mlp_bias", false);
-    detail::read_windows(fields, config, type, decoder);
-    if (decoder.shape.head_dim % 2 != 0)
+    if (latents) {
+      fields.only_flag("attention_bias", false);
+      decoder.neighbours_rotate = fields.flag("rope_interleave", true);
+    } else {
+      detail::read_windows(fields, config, type, decoder);
+    }
+    if (!latents && decoder.shape.head_dim % 2 != 0)
       fields.refuse("the head size is " + std::to_string(decoder.shape.head_dim), "an even one, for its halves rotate");
     if (fields.status()) {
       Status rotation = detail::read_rotation(config, where, type == "mixtral" ? 1e6 : 1e4, decoder);

@@ -30,8 +30,10 @@ class Activations {
  public:
   explicit Activations(const ModelShape& shape)
       : hidden_stride(activation_stride(shape.hidden)),
-        query_stride(activation_stride(std::int64_t{shape.heads} * shape.head_dim)),
-        key_stride(activation_stride(std::int64_t{shape.kv_heads} * shape.head_dim)),
+        query_stride(activation_stride(std::int64_t{shape.heads} *
+                                       std::max({shape.head_dim, shape.kv_width(), shape.value_dim()}))),
+        key_stride(activation_stride(std::int64_t{shape.kv_heads} * shape.kv_width())),
+        value_stride(shape.has_latents() ? activation_stride(shape.latent.query_rank) : key_stride),
         mlp_stride(activation_stride(mlp_width(shape))),
         router_stride(shape.experts > 0 ? activation_stride(shape.experts) : 0),
         gated_(shape.gated_mlp) {}
@@ -39,6 +41,7 @@ class Activations {
   const std::int64_t hidden_stride;
   const std::int64_t query_stride;
   const std::int64_t key_stride;
+  const std::int64_t value_stride;
   const std::int64_t mlp_stride;
   const std::int64_t router_stride;
 
@@ -47,7 +50,7 @@ class Activations {
   float* projected = nullptr; ///< output that is added to the residual stream
   float* query = nullptr;
   float* key = nullptr;
-  float* value = nullptr;
+  float* value = nullptr; ///< in latent attention what `query_down` projects
   float* attended = nullptr;
   float* gate = nullptr; ///< then also the input of `down`; an MLP without gates uses only this
   float* up = nullptr;
@@ -76,7 +79,7 @@ class Activations {
     float* shared = next;
     query = take(query_stride);
     key = take(key_stride);
-    value = take(key_stride);
+    value = take(value_stride);
     attended = take(query_stride);
     next = shared;
     gate = take(mlp_stride);
@@ -87,7 +90,7 @@ class Activations {
  private:
   static constexpr std::int64_t alignment = 16; // floats: 64 bytes
 
-  [[nodiscard]] std::int64_t attention_floats() const { return 2 * query_stride + 2 * key_stride; }
+  [[nodiscard]] std::int64_t attention_floats() const { return 2 * query_stride + key_stride + value_stride; }
   [[nodiscard]] std::int64_t mlp_floats() const { return (gated_ ? 2 : 1) * mlp_stride; }
 
   bool gated_;
@@ -117,8 +120,9 @@ class LayerVectors {
   ~LayerVectors() = default;
 
   [[nodiscard]] static std::int64_t floats(const ModelShape& shape) {
+    const std::int64_t norms = shape.has_latents() ? shape.latent.query_rank + shape.latent.rank : 2 * shape.head_dim;
     return std::int64_t{6} * shape.hidden + std::int64_t{shape.heads} * shape.head_dim +
-           std::int64_t{2} * shape.kv_heads * shape.head_dim + std::int64_t{2} * shape.head_dim + mlp_width(shape);
+           std::int64_t{2} * shape.kv_heads * shape.head_dim + norms + mlp_width(shape);
   }
   /// Reads the layer's vectors.
   void read(const LayerWeights& layer) {

@@ -38,6 +38,8 @@ struct SoftmaxPartial {
 /// is summed like a projection's chunk; a page's exponentials as four times sixteen lanes, ((0 + 1) + (2 + 3)), then by
 /// the tree of `sum`; values in ascending order of tokens. Computing queries and heads side by side changes no order.
 ///
+/// With latent attention, K of the only KV head is a token's entry, a latent and a rotated part, and V its latent.
+///
 /// A page's K of one head is read, then its V, then the next head's: whatever a head needs besides K and V (its
 /// queries, weights and values so far) stays in the first-level cache. A page is read in pieces of sixteen tokens;
 /// while one piece is computed the next is prefetched, one line per line, wherever it lies. Memory then answers in the
@@ -49,10 +51,17 @@ class AttentionPages {
   /// Floats of scratch memory for scores.
   static constexpr std::int64_t score_floats = std::int64_t{AttentionQueries::most} * page_tokens;
 
+  /// Numbers of a query's result: with latents the weighted sum of latents, from which a head's V follows.
+  [[nodiscard]] static constexpr int value_dim(const ModelShape& shape) {
+    return shape.has_latents() ? shape.latent.rank : shape.head_dim;
+  }
+
   AttentionPages(const ModelShape& shape, int block_tokens)
-      : head_dim_(shape.head_dim),
+      : key_dim_(shape.kv_width()),
+        value_dim_(value_dim(shape)),
         kv_heads_(shape.kv_heads),
         block_tokens_(block_tokens),
+        has_latents_(shape.has_latents()),
         scale_(1.0F / std::sqrt(static_cast<float>(shape.head_dim))) {
     SLUICE_ASSERT(block_tokens_ > 0, "blocks of at least one token");
   }
@@ -104,7 +113,7 @@ class AttentionPages {
   void find(std::byte* const* blocks, int first_head, int first, int from, int end, Page& page) const {
     const auto keys_of = [&](int token) {
       return reinterpret_cast<const float*>(blocks[token / block_tokens_]) + first_head * head_floats() +
-             std::int64_t{token % block_tokens_} * head_dim_;
+             std::int64_t{token % block_tokens_} * key_dim_;
     };
     page.tokens = std::min(page_tokens, end - first);
     page.pieces = 0;
@@ -118,8 +127,8 @@ class AttentionPages {
     page.next = first + page.tokens < end ? keys_of(first + page.tokens) : page.piece[0].keys;
   }
 
-  [[nodiscard]] std::int64_t head_floats() const { return std::int64_t{block_tokens_} * head_dim_; }
-  [[nodiscard]] std::int64_t to_values() const { return kv_heads_ * head_floats(); }
+  [[nodiscard]] std::int64_t head_floats() const { return std::int64_t{block_tokens_} * key_dim_; }
+  [[nodiscard]] std::int64_t to_values() const { return has_latents_ ? 0 : kv_heads_ * head_floats(); }
   [[nodiscard]] static const std::byte* bytes(const float* floats) {
     return reinterpret_cast<const std::byte*>(floats);
   }
@@ -157,7 +166,7 @@ class AttentionPages {
       int t = 0;
       const auto tiles = [&]<int Rows, int Tokens>(int row, int from) {
         for (t = from; t + Tokens <= piece.tokens; t += Tokens) {
-          const std::int64_t offset = std::int64_t{t} * head_dim_;
+          const std::int64_t offset = std::int64_t{t} * key_dim_;
           score_tile<Rows, Tokens>(queries.query + first + row, keys + offset, bytes(ask + offset),
                                    to + row * page_tokens + t);
         }
@@ -167,7 +176,7 @@ class AttentionPages {
       for (int q = 0; left < piece.tokens && q < Queries; ++q) {
         tiles.template operator()<1, 4>(q, left);
         for (; t < piece.tokens; ++t)
-          to[q * page_tokens + t] = score_one(queries.query[first + q], keys + std::int64_t{t} * head_dim_);
+          to[q * page_tokens + t] = score_one(queries.query[first + q], keys + std::int64_t{t} * key_dim_);
       }
     });
   }
@@ -179,7 +188,7 @@ class AttentionPages {
     static_assert(count == 4 || count == 16);
     Lanes16 total[std::size_t{count}];
     unrolled<count>([&](auto i) { total[i] = Lanes16::zero(); });
-    const std::int64_t row = head_dim_;
+    const std::int64_t row = key_dim_;
     const auto step = [&](const auto& load) __attribute__((always_inline)) {
       Lanes16 left[std::size_t{Queries}];
       unrolled<Queries>([&](auto q) { left[q] = load(query[q]); });
@@ -189,13 +198,13 @@ class AttentionPages {
       });
     };
     int k = 0;
-    for (; k + Lanes16::count <= head_dim_; k += Lanes16::count) {
+    for (; k + Lanes16::count <= key_dim_; k += Lanes16::count) {
       ask_for<Tokens>(ask);
       ask += Tokens * cache_line;
       step([&](const float* from) { return Lanes16::load(from + k); });
     }
-    if (k < head_dim_) // in place, because a call within a tile would spill the sums
-      step([&](const float* from) __attribute__((always_inline)) { return load_floats(from + k, head_dim_ - k); });
+    if (k < key_dim_) // in place, because a call within a tile would spill the sums
+      step([&](const float* from) __attribute__((always_inline)) { return load_floats(from + k, key_dim_ - k); });
     float sums[std::size_t{count}];
     if constexpr (count == 16)
       sum_sixteen(total, sums);
@@ -207,9 +216,9 @@ class AttentionPages {
   [[nodiscard]] float score_one(const float* query, const float* key) const {
     Lanes16 total = Lanes16::zero();
     int k = 0;
-    for (; k + Lanes16::count <= head_dim_; k += Lanes16::count)
+    for (; k + Lanes16::count <= key_dim_; k += Lanes16::count)
       total = fused(Lanes16::load(query + k), Lanes16::load(key + k), total);
-    if (k < head_dim_) total = fused(load_floats(query + k, head_dim_ - k), load_floats(key + k, head_dim_ - k), total);
+    if (k < key_dim_) total = fused(load_floats(query + k, key_dim_ - k), load_floats(key + k, key_dim_ - k), total);
     return sum(total);
   }
 
@@ -262,9 +271,9 @@ class AttentionPages {
 
   void scale(float* values, float factor) const {
     int d = 0;
-    for (; d + Lanes16::count <= head_dim_; d += Lanes16::count)
+    for (; d + Lanes16::count <= value_dim_; d += Lanes16::count)
       (Lanes16::load(values + d) * Lanes16::all(factor)).store(values + d);
-    for (; d < head_dim_; ++d) values[d] *= factor;
+    for (; d < value_dim_; ++d) values[d] *= factor;
   }
 
   /// Adds a piece's values and prefetches the `next` piece meanwhile.
@@ -275,7 +284,7 @@ class AttentionPages {
     in_groups(queries.count, see_the_same, [&]<int Queries>(int first) {
       const auto [from, to] = in_piece(first);
       if (to <= from) return;
-      add_values<Queries>(values + std::int64_t{from} * head_dim_, bytes(first == 0 ? next : values), to - from,
+      add_values<Queries>(values + std::int64_t{from} * key_dim_, bytes(first == 0 ? next : values), to - from,
                           scores + first * page_tokens + piece.first + from, into.values + first);
     });
   }
@@ -287,7 +296,7 @@ class AttentionPages {
     using namespace detail;
     int d = 0;
     const auto columns = [&]<int Sixteens>() {
-      for (; d + Sixteens * Lanes16::count <= head_dim_; d += Sixteens * Lanes16::count) {
+      for (; d + Sixteens * Lanes16::count <= value_dim_; d += Sixteens * Lanes16::count) {
         const auto place = [&](int i) { return into[i / Sixteens] + d + i % Sixteens * Lanes16::count; };
         Lanes16 sums[std::size_t{Queries * Sixteens}];
         unrolled<Queries * Sixteens>([&](auto i) { sums[i] = Lanes16::load(place(i)); });
@@ -302,7 +311,7 @@ class AttentionPages {
             unrolled<Sixteens>(
                 [&](auto i) { sums[q * Sixteens + i] = fused(weight, value[i], sums[q * Sixteens + i]); });
           });
-          row += head_dim_;
+          row += key_dim_;
         }
         unrolled<Queries * Sixteens>([&](auto i) { sums[i].store(place(i)); });
       }
@@ -310,12 +319,12 @@ class AttentionPages {
     constexpr int most = std::min(4, sums_at_once / Queries);
     columns.template operator()<most>();
     if constexpr (most > 1) columns.template operator()<1>();
-    if (d < head_dim_) {
-      const int left = head_dim_ - d;
+    if (d < value_dim_) {
+      const int left = value_dim_ - d;
       for (int q = 0; q < Queries; ++q) {
         Lanes16 sums = load_floats(into[q] + d, left);
         for (int t = 0; t < tokens; ++t) {
-          const float* row = values + std::int64_t{t} * head_dim_ + d;
+          const float* row = values + std::int64_t{t} * key_dim_ + d;
           sums = fused(Lanes16::all(weights[q * page_tokens + t]), load_floats(row, left), sums);
         }
         store_floats(sums, into[q] + d, left);
@@ -323,9 +332,11 @@ class AttentionPages {
     }
   }
 
-  int head_dim_;
+  int key_dim_; // of K, and from one token's V to the next
+  int value_dim_;
   int kv_heads_;
   int block_tokens_;
+  bool has_latents_; // V is the beginning of K
   float scale_;
 };
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// BasicDecoder: a decoder composed from a norm, a position encoding, an attention and an MLP.
+// BasicDecoder: a decoder composed from a norm, a position encoding, heads, an attention and an MLP.
 #pragma once
 
 #include "sluice/core/assert.hpp"
 #include "sluice/model/decoder/decoder.hpp"
 #include "sluice/model/decoder/eigen/activations.hpp"
+#include "sluice/model/decoder/eigen/grouped_heads.hpp"
 #include "sluice/model/decoder/eigen/host_lane.hpp"
 #include "sluice/model/decoder/eigen/parts.hpp"
 #include "sluice/model/decoder/eigen/projection.hpp"
@@ -24,8 +25,9 @@ namespace sluice {
 /// `Norm`: apply(x, count, scale, bias, epsilon, y). `Position`: constructed from the configuration and the learned
 /// table; floats(rows), begin(positions, room), embed(position, hidden row), turn(row, head). `Attention`: constructed
 /// from the shape, a block's tokens and the threads; workspace(shape, rows, threads), run(…). `Mlp`: constructed from
-/// the configuration; workspace(config, rows), run(…). Each is in a file of its own beside this one.
-template <class Norm, class Position, class Attention, class Mlp>
+/// the configuration; workspace(config, rows), run(…). `Heads`: constructed from the configuration and a block's
+/// tokens; run(…), output(…).
+template <class Norm, class Position, class Attention, class Mlp, class Heads = GroupedHeads>
 class BasicDecoder final : public Decoder {
  public:
   using norm_type = Norm;
@@ -43,6 +45,7 @@ class BasicDecoder final : public Decoder {
         final_norm_bias_(widened_vector(weights.final_norm_bias)),
         pool_(threads),
         position_(config_, weights.positions),
+        heads_(config_, block_tokens),
         attention_(config_.shape, block_tokens, threads),
         mlp_(config_),
         activations_(config_.shape),
@@ -91,12 +94,11 @@ class BasicDecoder final : public Decoder {
         sequence_of_row_[static_cast<std::size_t>(row)] = &sequence;
     }
     normalise(all, vectors_.attention_norm, vectors_.attention_norm_bias);
-    project_heads(weights, rows, all);
-    place_heads(rows, all);
+    heads_.run(pool_, activations_, weights, vectors_, position_, sequence_of_row_, rows, all);
     if (rows == 0) return;
     attend(sequences, rows, config_.window(layer));
     add_projection(pool_, activations_, weights.output, vectors_.output_bias,
-                   {activations_.attended, activations_.query_stride, rows});
+                   heads_.output(pool_, activations_, weights, rows));
     normalise(rows, vectors_.mlp_norm, vectors_.mlp_norm_bias);
     mlp_.run(pool_, activations_, weights, vectors_, rows);
   }
@@ -132,8 +134,6 @@ class BasicDecoder final : public Decoder {
   }
 
  private:
-  static constexpr int job_rows = 8; // for work done row by row
-
   [[nodiscard]] static std::vector<float> widened_vector(const Matrix& vector) {
     std::vector<float> floats(static_cast<std::size_t>(vector.empty() ? 0 : vector.columns));
     if (!vector.empty()) widen(vector.row(0), vector.type, vector.columns, floats.data());
@@ -142,60 +142,12 @@ class BasicDecoder final : public Decoder {
   [[nodiscard]] float* hidden(int row) { return activations_.hidden + row * activations_.hidden_stride; }
   [[nodiscard]] float* normed(int row) { return activations_.normed + row * activations_.hidden_stride; }
 
-  template <class EachRow>
-  void each_row(int rows, const EachRow& each) {
-    pool_.run((rows + job_rows - 1) / job_rows, [&](int part, int /*thread*/) {
-      for (int row = part * job_rows; row < std::min(rows, (part + 1) * job_rows); ++row) each(row);
-    });
-  }
-
   void normalise(int rows, const float* scale, const float* bias) {
-    each_row(rows, [&](int row) {
+    each_row(pool_, rows, [&](int row) {
       Norm::apply(hidden(row), config_.shape.hidden, scale, bias, config_.norm_epsilon, normed(row));
     });
   }
 
-  /// Queries of the first `rows` rows, keys and values of `all` rows.
-  void project_heads(const LayerWeights& weights, int rows, int all) {
-    OutputParts parts;
-    parts.add(weights.key);
-    parts.add(weights.value);
-    if (rows > 0) parts.add(weights.query);
-    pool_.run(parts.count(), [&](int number, int /*thread*/) {
-      const OutputParts::Part part = parts.part(number);
-      const bool is_query = part.matrix == 2;
-      const Matrix& w = is_query ? weights.query : part.matrix == 1 ? weights.value : weights.key;
-      const float* bias = is_query ? vectors_.query_bias : part.matrix == 1 ? vectors_.value_bias : vectors_.key_bias;
-      float* to = is_query ? activations_.query : part.matrix == 1 ? activations_.value : activations_.key;
-      const std::int64_t stride = is_query ? activations_.query_stride : activations_.key_stride;
-      const int count = is_query ? rows : all;
-      project({activations_.normed, activations_.hidden_stride, count}, w, part.first, part.last, to, stride);
-      for (int r = 0; r < count; ++r) add_bias(bias, part.first, part.last, to + r * stride);
-    });
-  }
-
-  /// Normalises and rotates heads, and stores keys and values that are not stored yet.
-  void place_heads(int rows, int all) {
-    const ModelShape& shape = config_.shape;
-    each_row(all, [&](int row) {
-      if (row < rows)
-        finish(row, activations_.query + row * activations_.query_stride, shape.heads, vectors_.query_norm);
-      if (sequence_of_row_[static_cast<std::size_t>(row)] == nullptr) return;
-      const SequenceRows& sequence = *sequence_of_row_[static_cast<std::size_t>(row)];
-      const int position = sequence.position + (row - sequence.first_row);
-      if (position < sequence.stored_from) return;
-      float* key = activations_.key + row * activations_.key_stride;
-      const float* value = activations_.value + row * activations_.key_stride;
-      finish(row, key, shape.kv_heads, vectors_.key_norm);
-      auto* block = reinterpret_cast<float*>(sequence.blocks[position / block_tokens_]);
-      for (int head = 0; head < shape.kv_heads; ++head) {
-        float* to = block + (std::int64_t{head} * block_tokens_ + position % block_tokens_) * shape.head_dim;
-        std::copy_n(key + std::int64_t{head} * shape.head_dim, shape.head_dim, to);
-        std::copy_n(value + std::int64_t{head} * shape.head_dim, shape.head_dim,
-                    to + std::int64_t{shape.kv_heads} * block_tokens_ * shape.head_dim);
-      }
-    });
-  }
   /// The host's lane attends its rows while this thread and the pool attend the others.
   void attend(std::span<const SequenceRows> sequences, int rows, int window) {
     const auto attend_own = [&](std::span<const SequenceRows> own) {
@@ -221,12 +173,6 @@ class BasicDecoder final : public Decoder {
       decoder.lane_times_ = decoder.lane_->end(decoder.activations_.attended, decoder.activations_.query_stride);
     }
   };
-  void finish(int row, float* heads, int count, const float* scale) {
-    for (int head = 0; head < count; ++head, heads += config_.shape.head_dim) {
-      if (scale != nullptr) RmsNorm::apply(heads, config_.shape.head_dim, scale, nullptr, config_.norm_epsilon, heads);
-      position_.turn(row, heads);
-    }
-  }
 
   DecoderConfig config_;
   int block_tokens_;
@@ -236,6 +182,7 @@ class BasicDecoder final : public Decoder {
   std::vector<float> final_norm_bias_;
   ThreadPool pool_;
   Position position_;
+  Heads heads_;
   Attention attention_;
   Mlp mlp_;
   Activations activations_;

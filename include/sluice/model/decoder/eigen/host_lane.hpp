@@ -34,7 +34,7 @@ class HostLane {
  public:
   /// Throws std::thread's error if the system starts no more threads.
   HostLane(const ModelShape& shape, Tokens block_tokens)
-      : width_(std::int64_t{shape.heads} * shape.head_dim),
+      : width_(std::int64_t{shape.heads} * shape.kv_width()),
         attention_(shape, block_tokens, 1),
         thread_([this] { work(); }) {}
   HostLane(const HostLane&) = delete;
@@ -119,7 +119,7 @@ class HostLane {
     }
   }
 
-  std::int64_t width_; ///< floats of a row's queries and of its results
+  std::int64_t width_; ///< floats of a row's queries and, at most, of its results
   Attention attention_;
   std::vector<SequenceRows> sequences_; ///< of the batch; row i is the lane's row i
   std::vector<int> rows_;               ///< by the lane's row: the device's

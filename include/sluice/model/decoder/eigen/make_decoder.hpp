@@ -5,6 +5,7 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/model/decoder/decoder.hpp"
 #include "sluice/model/decoder/eigen/basic_decoder.hpp"
+#include "sluice/model/decoder/eigen/latent_heads.hpp"
 #include "sluice/model/decoder/eigen/paged_attention.hpp"
 #include "sluice/model/decoder/eigen/parts.hpp"
 
@@ -14,6 +15,8 @@ namespace sluice {
 
 using LlamaDecoder = BasicDecoder<RmsNorm, Rotary, PagedAttention, GatedSilu>; ///< Llama, Qwen2, Qwen3
 using MixtralDecoder = BasicDecoder<RmsNorm, Rotary, PagedAttention, Experts>;
+/// DeepSeek-V2 and V3 without experts
+using LatentDecoder = BasicDecoder<RmsNorm, Rotary, PagedAttention, GatedSilu, LatentHeads>;
 using OptDecoder = BasicDecoder<LayerNorm, Learned, PagedAttention, Relu>;
 
 /// A decoder for the configuration, for K and V in blocks of `block_tokens` f32 tokens, on `threads` threads including
@@ -28,6 +31,9 @@ using OptDecoder = BasicDecoder<LayerNorm, Learned, PagedAttention, Relu>;
   SLUICE_ASSERT(!weights.embedding.empty() && !weights.head.empty(), "an embedding and a head");
   const DecoderConfig& config = weights.config;
   if (config.norm == NormKind::rms && config.position == PositionKind::rotary) {
+    if (config.shape.has_latents())
+      return config.mlp == MlpKind::gated_silu ? std::make_unique<LatentDecoder>(weights, block_tokens, threads)
+                                               : nullptr;
     if (config.mlp == MlpKind::gated_silu) return std::make_unique<LlamaDecoder>(weights, block_tokens, threads);
     if (config.mlp == MlpKind::experts) return std::make_unique<MixtralDecoder>(weights, block_tokens, threads);
   }

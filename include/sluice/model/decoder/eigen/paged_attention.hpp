@@ -29,7 +29,8 @@ namespace sluice {
 class PagedAttention {
  public:
   PagedAttention(const ModelShape& shape, Tokens block_tokens, int threads)
-      : head_dim_(shape.head_dim),
+      : key_dim_(shape.kv_width()),
+        value_dim_(AttentionPages::value_dim(shape)),
         kv_heads_(shape.kv_heads),
         group_(shape.heads / shape.kv_heads),
         group_share_(std::min(group_, most_queries)),
@@ -53,7 +54,7 @@ class PagedAttention {
   }
 
   /// Attends for the sequences' rows below `rows`, each to `window` tokens, its own included, or with 0 to all: queries
-  /// and results are rows of [query head][head size].
+  /// and results are rows of [query head][head size]; with latents of [query head][entry], and [query head][latent].
   void run(ThreadPool& pool, std::span<const SequenceRows> sequences, int rows, int window, const float* query,
            float* attended, std::int64_t stride) {
     const Rows from{query, attended, stride, window};
@@ -99,11 +100,12 @@ class PagedAttention {
   /// Floats in use: for each thread scores and two partials of every head, and the partials of split contexts.
   [[nodiscard]] static std::int64_t floats(const ModelShape& shape, int threads) {
     const std::int64_t split = threads > 1 ? most_split_units(threads) * (segments_at_once + 1) : 0;
-    return threads * floats_of_thread(shape.kv_heads, shape.head_dim) +
-           split * shape.kv_heads * partial_floats(shape.head_dim) + alignment;
+    const int value_dim = AttentionPages::value_dim(shape);
+    return threads * floats_of_thread(shape.kv_heads, value_dim) + split * shape.kv_heads * partial_floats(value_dim) +
+           alignment;
   }
-  [[nodiscard]] static constexpr std::int64_t floats_of_thread(int kv_heads, int head_dim) {
-    return AttentionPages::score_floats + 2 * kv_heads * partial_floats(head_dim);
+  [[nodiscard]] static constexpr std::int64_t floats_of_thread(int kv_heads, int value_dim) {
+    return AttentionPages::score_floats + 2 * kv_heads * partial_floats(value_dim);
   }
 
   /// With more units of work than this, threads have enough to share without splitting contexts.
@@ -176,11 +178,11 @@ class PagedAttention {
       queries.count = 0;
       for (int r = 0; r < unit.rows; ++r) {
         for (int h = first; h < std::min(group_, first + group_share_); ++h) {
-          const std::int64_t offset =
-              (unit.first_row + r) * from.stride + (std::int64_t{unit.first_head + head} * group_ + h) * head_dim_;
+          const std::int64_t row = (unit.first_row + r) * from.stride;
+          const std::int64_t of = std::int64_t{unit.first_head + head} * group_ + h;
           const int i = queries.count++;
-          queries.query[i] = from.query + offset;
-          queries.result[i] = from.result + offset;
+          queries.query[i] = from.query + row + of * key_dim_;
+          queries.result[i] = from.result + row + of * value_dim_;
           queries.tokens[i] = unit.sequence->position + (unit.first_row + r - unit.sequence->first_row) + 1;
           queries.from[i] = from.window > 0 ? std::max(0, queries.tokens[i] - from.window) : 0;
         }
@@ -189,26 +191,26 @@ class PagedAttention {
   }
 
   // The room: for each thread scores and two partials of every head, then those of split units.
-  [[nodiscard]] static constexpr std::int64_t partial_floats(int head_dim) {
-    return std::int64_t{most_queries} * (head_dim + 2);
+  [[nodiscard]] static constexpr std::int64_t partial_floats(int value_dim) {
+    return std::int64_t{most_queries} * (value_dim + 2);
   }
   [[nodiscard]] SoftmaxPartial partial(float* room) const {
     SoftmaxPartial partial;
-    for (int i = 0; i < most_queries; ++i) partial.values[i] = room + std::int64_t{i} * head_dim_;
-    partial.largest = room + std::int64_t{most_queries} * head_dim_;
+    for (int i = 0; i < most_queries; ++i) partial.values[i] = room + std::int64_t{i} * value_dim_;
+    partial.largest = room + std::int64_t{most_queries} * value_dim_;
     partial.total = partial.largest + most_queries;
     return partial;
   }
   [[nodiscard]] float* scores(int thread) {
-    return aligned(room_.data(), alignment * sizeof(float)) + thread * floats_of_thread(kv_heads_, head_dim_);
+    return aligned(room_.data(), alignment * sizeof(float)) + thread * floats_of_thread(kv_heads_, value_dim_);
   }
   [[nodiscard]] SoftmaxPartial thread_partial(int thread, int which, int head) {
     return partial(scores(thread) + AttentionPages::score_floats +
-                   (which * kv_heads_ + head) * partial_floats(head_dim_));
+                   (which * kv_heads_ + head) * partial_floats(value_dim_));
   }
   [[nodiscard]] SoftmaxPartial split_partial(int unit, int segment, int head) {
     const std::int64_t slot = (std::int64_t{unit} * (segments_at_once + 1) + segment) * kv_heads_ + head;
-    return partial(scores(static_cast<int>(work_.size())) + slot * partial_floats(head_dim_));
+    return partial(scores(static_cast<int>(work_.size())) + slot * partial_floats(value_dim_));
   }
   /// The partial whose values are the results' memory.
   [[nodiscard]] static SoftmaxPartial into_results(SoftmaxPartial partial, const AttentionQueries& queries) {
@@ -243,7 +245,7 @@ class PagedAttention {
       for (int i = 0; i < any.count; ++i) {
         at(into, head).largest[i] = -std::numeric_limits<float>::infinity();
         at(into, head).total[i] = 0;
-        std::fill_n(at(into, head).values[i], head_dim_, 0.0F);
+        std::fill_n(at(into, head).values[i], value_dim_, 0.0F);
       }
     }
     const auto heads = static_cast<std::size_t>(unit.heads);
@@ -261,12 +263,12 @@ class PagedAttention {
       const float largest = only ? later.largest[i] : std::max(whole.largest[i], later.largest[i]);
       if (only) {
         whole.total[i] = later.total[i];
-        std::copy_n(later.values[i], head_dim_, whole.values[i]);
+        std::copy_n(later.values[i], value_dim_, whole.values[i]);
       } else {
         const float keep = exponential(whole.largest[i] - largest);
         const float take = exponential(later.largest[i] - largest);
         whole.total[i] = whole.total[i] * keep + later.total[i] * take;
-        for (int d = 0; d < head_dim_; ++d) whole.values[i][d] = whole.values[i][d] * keep + later.values[i][d] * take;
+        for (int d = 0; d < value_dim_; ++d) whole.values[i][d] = whole.values[i][d] * keep + later.values[i][d] * take;
       }
       whole.largest[i] = largest;
     }
@@ -274,11 +276,12 @@ class PagedAttention {
   void finish(const AttentionQueries& queries, const SoftmaxPartial& whole) const {
     for (int i = 0; i < queries.count; ++i) {
       const float factor = 1.0F / whole.total[i];
-      for (int d = 0; d < head_dim_; ++d) whole.values[i][d] *= factor;
+      for (int d = 0; d < value_dim_; ++d) whole.values[i][d] *= factor;
     }
   }
 
-  int head_dim_;
+  int key_dim_;
+  int value_dim_;
   int kv_heads_;
   int group_;       // query heads per KV head
   int group_share_; // of them in one unit

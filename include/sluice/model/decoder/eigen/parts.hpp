@@ -64,11 +64,15 @@ struct LayerNorm {
 
 // Rotary and Learned: how a decoder encodes a token's position.
 
-/// RoPE (Su et al., "RoFormer", 2021) in Hugging Face's order: number i of a head rotates with number i + half.
+/// RoPE (Su et al., "RoFormer", 2021) in Hugging Face's order: number i of a head rotates with number i + half, or with
+/// `neighbours_rotate` number 2 i with 2 i + 1.
 class Rotary {
  public:
-  Rotary(const DecoderConfig& config, const Matrix& /*table*/) : half_(config.shape.head_dim / 2) {
-    SLUICE_ASSERT(config.shape.head_dim % 2 == 0, "a head of pairs");
+  Rotary(const DecoderConfig& config, const Matrix& /*table*/)
+      : half_(config.shape.rotated_dim() / 2),
+        neighbours_(config.neighbours_rotate),
+        factor_(config.rope_scaling.rotated_factor) {
+    SLUICE_ASSERT(config.shape.rotated_dim() % 2 == 0, "a head of pairs");
     for (int pair = 0; pair < half_; ++pair) frequencies_.push_back(rotary_frequency(config, pair));
   }
 
@@ -80,27 +84,33 @@ class Rotary {
     for (const std::int32_t position : positions) {
       for (int pair = 0; pair < half_; ++pair) {
         const double angle = position * frequencies_[static_cast<std::size_t>(pair)];
-        room[pair] = static_cast<float>(std::cos(angle));
-        room[half_ + pair] = static_cast<float>(std::sin(angle));
+        room[pair] = static_cast<float>(std::cos(angle) * factor_);
+        room[half_ + pair] = static_cast<float>(std::sin(angle) * factor_);
       }
       room += 2 * half_;
     }
   }
   void embed(std::int32_t /*position*/, float* /*hidden*/) const {}
-  /// Rotates one head of the row.
+  /// Rotates one head of the row, or the part of it that rotates.
   void turn(int row, float* head) const {
     const float* cosines = room_ + std::int64_t{row} * 2 * half_;
     const float* sines = cosines + half_;
-    for (int i = 0; i < half_; ++i) {
-      const float low = head[i];
-      const float high = head[half_ + i];
-      head[i] = low * cosines[i] - high * sines[i];
-      head[half_ + i] = high * cosines[i] + low * sines[i];
+    const auto rotate = [&](float& low, float& high, int i) {
+      const float first = low, second = high;
+      low = first * cosines[i] - second * sines[i];
+      high = second * cosines[i] + first * sines[i];
+    };
+    if (neighbours_) {
+      for (int i = 0; i < half_; ++i) rotate(head[2 * i], head[2 * i + 1], i);
+    } else {
+      for (int i = 0; i < half_; ++i) rotate(head[i], head[half_ + i], i);
     }
   }
 
  private:
   int half_;
+  bool neighbours_;
+  double factor_;
   std::vector<double> frequencies_;
   const float* room_ = nullptr;
 };
