@@ -175,6 +175,23 @@ TEST_CASE("a_cache_policy: its own policy finds more than HiCache, and writes le
   CHECK(own[3] < all[3]);
 }
 
+TEST_CASE("session_hints: who reads none is as fast, honest hints shorten later turns, a TTL without a bound does not" *
+          needs_program("session_hints")) {
+  const std::string out = printed_by("session_hints");
+  for (const char* name : {"| VllmPrefixCaching", "| CachedAttention", "| HiCache"}) {
+    const std::vector<double> ignores = row(out, name);
+    REQUIRE(ignores.size() == 6);
+    for (const std::size_t silent : {0u, 2u, 4u}) CHECK(ignores[silent] == ignores[silent + 1]);
+  }
+  const std::vector<double> hints = row(out, "| HiCacheHints"), unbounded = row(out, "| Continuum");
+  REQUIRE(hints.size() == 7);
+  REQUIRE(unbounded.size() == 7);
+  CHECK(hints[4] < hints[3]); // later turns' TTFT
+  CHECK(hints[6] > hints[5]); // found
+  CHECK(hints[1] <= hints[0]);
+  CHECK(unbounded[1] > unbounded[0]);
+}
+
 TEST_CASE("plan_one_instance: planned is shorter than by hand, and proven" * needs_program("plan_one_instance")) {
   const std::string out = printed_by("plan_one_instance");
   const std::regex step("a step takes ([0-9.]+) ms");
