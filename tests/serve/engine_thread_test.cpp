@@ -211,6 +211,65 @@ TEST_CASE("a generation that waits for a disk is submitted when it has answered,
   CHECK(tokens.searches.empty());
 }
 
+namespace {
+
+/// Holds newcomers while the engine is not empty; of those that are held the last is asked for first.
+struct HoldsWhileBusy {
+  template <class E>
+  GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook) const {
+    GateAnswer answer;
+    if (outlook.engine().alive() == 0) return answer;
+    answer.admit = false;
+    answer.hold = Hold{.order = -static_cast<double>(newcomer.sequence), .until = Seconds{1e9}};
+    return answer;
+  }
+};
+
+} // namespace
+
+TEST_CASE("EngineLoop asks again for generations that a gate holds, in its order; they wait as in a queue") {
+  DrawnTokens tokens(hundred());
+  Told told;
+  EngineLoop<Simulated8b, QueueLimit, HoldsWhileBusy> loop(tokens, told, QueueLimit{3}, {});
+  REQUIRE(loop.make([&](EventListener& feed) {
+                Simulated8b::Config config = configure<Simulated8b>(simulated_server(1000));
+                config.observers = std::tuple{GenerationFeed{&feed}};
+                return config;
+              })
+              .ok());
+  const auto enter = [&](std::uint64_t id) {
+    Generation one = generation(100, 5);
+    one.sequence = id;
+    loop.enter(GenerationId{id}, one);
+  };
+  std::vector<std::uint64_t> order; // in which they ended
+  const auto step = [&] {
+    const bool ran = loop.step() == Stepped::ran;
+    loop.tell(loop.engine().now());
+    for (const auto& [id, events] : told.all())
+      if (events.back().kind == Kind::ended &&
+          std::count(order.begin(), order.end(), static_cast<std::uint64_t>(id)) == 0)
+        order.push_back(static_cast<std::uint64_t>(id));
+    return ran;
+  };
+  enter(1);
+  CHECK(step());
+  for (std::uint64_t id = 2; id <= 5; ++id) enter(id);
+  CHECK(step());
+  CHECK(told.all().at(GenerationId{5}).front().error.code == "queue_full"); // three are held
+  CHECK(told.all().size() == 2);                                            // which have been told nothing
+  loop.leave(GenerationId{3});
+  while (step()) {
+  }
+  CHECK(order == std::vector<std::uint64_t>{1, 4, 2});
+  CHECK(told.all().count(GenerationId{3}) == 0);
+  enter(6);
+  enter(7);
+  loop.fail(Error{ErrorCode::bad_input, "the device", "it has failed", "one that works"});
+  loop.tell(loop.engine().now());
+  CHECK(told.all().at(GenerationId{7}).front().kind == Kind::failed);
+}
+
 TEST_CASE("EngineThread delivers every generation's tokens in order and once, and its finish reason") {
   RunningThread<Simulated8b> running(simulated_server(1000));
   for (std::uint64_t i = 0; i < 40; ++i)

@@ -276,10 +276,12 @@ Served serve_clients(const Case& of, LettingIn gate) {
       send_back();
       if (looked_s > before) loop.engine().idle_until(loop.engine().now() + Seconds{looked_s - before});
     }
+    const double before = looked_s;
     const Stepped stepped = loop.step();
     SLUICE_ASSERT(stepped != Stepped::failed, "an engine that continues");
     loop.tell(loop.engine().now());
     send_back();
+    if (looked_s > before) loop.engine().idle_until(loop.engine().now() + Seconds{looked_s - before});
     if (stepped == Stepped::ran) continue;
     if (coming.empty()) break;
     loop.engine().idle_until(Seconds{coming.begin()->first});

@@ -63,7 +63,7 @@ TEST_CASE("WaitingRoom has a ticket for each of those that ask for the same, up 
   CHECK(found(room, same, 2)->due == Seconds{1}); // the oldest
   CHECK(found(room, same, 1 - 0.0005) != nullptr);
   CHECK(found(room, same, 1 - 0.002) == nullptr);
-  room.admitted(found(room, same, 1)->number, true);
+  room.admitted(found(room, same, 1)->number, true, 0);
   CHECK(room.size() == 1);
   CHECK(found(room, same, 1) == nullptr);
   CHECK(found(room, same, 2) != nullptr);
@@ -84,7 +84,7 @@ TEST_CASE("WaitingRoom keeps the place of a client that is refused again, and a 
   CHECK(room.size() == 3);
   CHECK(found(room, asking(100, 10), 5)->number == number);
   CHECK(found(room, asking(100, 10), 5)->due == Seconds{5});
-  room.admitted(number, true);
+  room.admitted(number, true, 0);
   CHECK(room.size() == 2);
   CHECK(keep(room, asking(103, 10), 1));
 }
@@ -113,7 +113,7 @@ TEST_CASE("WaitingRoom expects the share of clients that has returned, and tells
     keep(room, one, 1);
     const std::uint64_t number = found(room, one, 1)->number;
     room.came(number, true);
-    room.admitted(number, true);
+    room.admitted(number, true, 0);
   }
   CHECK(room.return_share() > 0.95);
   for (std::size_t i = 0; i < 20; ++i) {
@@ -145,6 +145,22 @@ TEST_CASE("WaitingRoom does not count those that come earlier than told as clien
   CHECK(room.return_share() == once);
 }
 
+TEST_CASE("WaitingRoom keeps the place of a client that has returned and is held") {
+  WaitingRoom room;
+  const Generation one = asking(100, 10);
+  keep(room, one, 1);
+  const std::uint64_t number = found(room, one, 1)->number;
+  room.came(number, true);
+  room.stays(number);
+  const double share = room.return_share();
+  room.at(Seconds{1} + room.patience + Seconds{1.9}); // its TTFT SLO is 2 s
+  REQUIRE(found(room, one, 5) != nullptr);
+  keep(room, one, 6, 5); // refused in the end
+  room.at(Seconds{6} + room.patience + Seconds{0.1});
+  CHECK(room.size() == 0);
+  CHECK(room.return_share() < share);
+}
+
 TEST_CASE("WaitingRoom passes on the margin of the SLO that its client asked for") {
   WaitingRoom room;
   const SloLead margin{Seconds{0.3}, Seconds{0.02}};
@@ -157,21 +173,25 @@ TEST_CASE("WaitingRoom passes on the margin of the SLO that its client asked for
 TEST_CASE("WaitingRoom learns its pace from those that return in time, and only from times that the pace decided") {
   WaitingRoom room;
   const Generation one = asking(100, 10);
-  const auto round = [&](bool admitted, bool on_time, bool by_pace) {
+  const auto round = [&](bool admitted, bool on_time, bool by_pace, double waited = 0) {
     room.keep(one, {.asks = 1, .work = 4, .due = Seconds{1}, .by_pace = by_pace});
     const std::uint64_t number = room.find(1, Seconds{1})->number;
-    if (admitted) return room.admitted(number, on_time);
+    if (admitted) return room.admitted(number, on_time, waited);
     room.was_told_wrong(number);
     room.forget(number);
   };
   round(false, true, false);
   round(true, true, false);
   round(true, false, true);
-  CHECK(room.pace() == 1);
+  round(true, true, false, 0.9);
+  const double first = room.pace();
+  CHECK(first == WaitingRoom{}.pace());
   round(true, true, true);
-  CHECK(room.pace() > 1);
+  CHECK(room.pace() > first);
+  for (int i = 0; i < 10; ++i) round(true, true, true, 0.9); // held for most of its TTFT SLO
+  CHECK(room.pace() < first);
   for (int i = 0; i < 20; ++i) round(false, true, true);
-  CHECK(room.pace() < 0.7);
+  CHECK(room.pace() < 0.5);
   const double slow = room.pace();
   for (int i = 0; i < 200; ++i) round(true, true, true);
   CHECK(room.pace() > slow);

@@ -92,8 +92,9 @@ class EngineLoop final : private EventListener {
       searching_.erase(searching);
       return;
     }
+    std::erase_if(held_, [&](const Held& one) { return one.id == id; });
     const auto found = requests_.find(id);
-    if (found == requests_.end()) return; // it has ended or was refused
+    if (found == requests_.end()) return; // it has ended, or was refused or held
     const RequestId request = found->second;
     errors_.left(request);
     (void)engine_->cancel(request); // cannot fail: requests that have ended are no longer in the table
@@ -102,6 +103,7 @@ class EngineLoop final : private EventListener {
   /// Runs one step. `tell` passes on its events.
   Stepped step() {
     submit_sought();
+    ask_for_held();
     const Seconds began = engine_->now();
     // A long step must not delay deposited tokens: those due during the step are released before it, to be held until
     // they are due. The longest recent step serves as an estimate of the step's length.
@@ -135,7 +137,9 @@ class EngineLoop final : private EventListener {
       tokens_->leave_search(one.search);
       add(failure(one.id, failed_));
     }
+    for (const Held& one : held_) add(failure(one.id, failed_));
     searching_.clear();
+    held_.clear();
     alive_.clear();
     requests_.clear();
   }
@@ -156,6 +160,16 @@ class EngineLoop final : private EventListener {
     Generation generation;
     Seconds arrival{0};
     std::uint64_t search = 0;
+  };
+
+  /// A generation that a gate holds.
+  struct Held {
+    GenerationId id{};
+    Generation generation;
+    Seconds arrival{0};
+    bool with_tier = false; ///< its prompt was looked up in the tiers
+    std::size_t gate = 0;   ///< that holds it: those before it have admitted it
+    Hold hold{};
   };
 
   /// What the engine would load for a generation; refers to both.
@@ -191,15 +205,44 @@ class EngineLoop final : private EventListener {
   }
   void submit(GenerationId id, Generation generation, Seconds arrival, std::optional<std::uint64_t> search) {
     if (search) generation.on_host = tokens_->find(*search);
+    (void)ask({.id = id, .generation = std::move(generation), .arrival = arrival, .with_tier = search.has_value()}, {},
+              held_.size());
+  }
+  /// Asks for the generations that are held: in the order that the gates state until there is no time left, and for
+  /// those whose time has come.
+  void ask_for_held() {
+    std::vector<Held> all = std::exchange(held_, {});
+    std::stable_sort(all.begin(), all.end(), [](const Held& a, const Held& b) { return a.hold.order < b.hold.order; });
+    bool time_left = true;
+    std::size_t left = all.size();
+    for (Held& one : all) {
+      --left;
+      if (!time_left && engine_->alive() > 0 && engine_->now() < one.hold.until) {
+        held_.push_back(std::move(one));
+        continue;
+      }
+      const Hold before = one.hold;
+      time_left = ask(std::move(one), before, held_.size() + left) && time_left;
+    }
+  }
+  /// Asks the gates from the one that held the generation before; submits it to the engine if they admit it. Returns
+  /// false if a gate holds it because there is no time to look ahead. `others`: number of those that are held.
+  bool ask(Held one, const std::optional<Hold>& before, std::size_t others) {
+    const GenerationId id = one.id;
+    const Generation& generation = one.generation;
+    const Seconds arrival = one.arrival;
     const SloLead margin = errors_.margin(generation.slo);
     const Outlook<E> outlook(*engine_, arrival, {pace_.slowdown(), lengths_.share()}, margin, figures_, ahead_,
-                             *observers_, relay_, steps_);
+                             *observers_, relay_, steps_, before ? &*before : nullptr,
+                             static_cast<std::int64_t>(others));
     Slo kept = ahead_of(slo_left(generation), generation.lead); // the SLO that the engine must keep
     std::vector<Foretold> foretold;
     GateAnswer answer;
     std::string forecast;
     Seconds predicted_ttft{-1};
-    const auto ask = [&](auto& gate) {
+    std::size_t at = 0; // of the gates
+    const auto passes = [&](auto& gate) {
+      if (at++ < one.gate) return true;
       answer = gate.answer(generation, outlook);
       if (!answer.forecast.empty()) forecast = answer.forecast;
       if (answer.foresight) {
@@ -209,15 +252,23 @@ class EngineLoop final : private EventListener {
         foretold = std::move(answer.foresight->foretold);
         if (answer.foresight->keep) kept = *answer.foresight->keep;
       }
-      if (answer.unlooked) figures_.unlooked(answer.admit);
+      if (answer.unlooked && !answer.hold) figures_.unlooked(answer.admit);
       return answer.admit;
     };
-    const bool admitted = std::apply([&](auto&... gate) { return (ask(gate) && ...); }, gates_);
+    const bool admitted = std::apply([&](auto&... gate) { return (passes(gate) && ...); }, gates_);
+    if (!admitted && answer.hold) {
+      one.gate = at - 1;
+      one.hold = *answer.hold;
+      held_.push_back(std::move(one));
+      return !answer.unlooked;
+    }
     if constexpr (sizeof...(Gates) > 0)
       figures_.gates_answered(static_cast<std::int64_t>(generation.prompt.size()), admitted);
-    if (!admitted)
-      return refuse(id, std::move(answer.error), answer.retry_after_s,
-                    answer.foresight.has_value() && !answer.unlooked);
+    if (!admitted) {
+      const bool foreseen = answer.foresight.has_value() || (before && before->looked);
+      refuse(id, std::move(answer.error), answer.retry_after_s, foreseen && !answer.unlooked);
+      return true;
+    }
     const RequestSpec spec = spec_of(generation, arrival, kept);
     const Expected<RequestId> entered = engine_->submit(spec, {}, generation.on_host);
     if (!entered) {
@@ -225,17 +276,19 @@ class EngineLoop final : private EventListener {
       error.status = 400;
       error.message =
           entered.error().what + (entered.error().expected.empty() ? "" : "; expected " + entered.error().expected);
-      return refuse(id, std::move(error), 0);
+      refuse(id, std::move(error), 0);
+      return true;
     }
     tokens_->enter(*entered, generation);
     figures_.entered(*entered, spec, {slo_left(generation), generation.lead}, predicted_ttft);
     errors_.entered(*entered, generation.slo);
     errors_.foretell(foretold);
-    alive_.emplace(index(*entered), Alive{id, 0, generation.logprobs >= 0, search.has_value()});
+    alive_.emplace(index(*entered), Alive{id, 0, generation.logprobs >= 0, one.with_tier});
     requests_.emplace(id, *entered);
     GenerationEvent accepted = event_of(id, GenerationEvent::Kind::accepted);
     accepted.forecast = std::move(forecast);
     add(std::move(accepted));
+    return true;
   }
   [[nodiscard]] static ApiError unheeded_priority() {
     ApiError error;
@@ -358,6 +411,7 @@ class EngineLoop final : private EventListener {
   std::unordered_map<std::uint32_t, Alive> alive_;       ///< indexed by request
   std::unordered_map<GenerationId, RequestId> requests_; ///< indexed by live generation
   std::vector<Searching> searching_;
+  std::vector<Held> held_;
   std::vector<GenerationEvent> events_;
   std::vector<Seconds> times_;   ///< one per event
   StepPace steps_;               ///< for gates that look ahead

@@ -29,8 +29,8 @@ namespace sluice {
 enum class ForecastMode : std::uint8_t {
   none, ///< no forecast is made
   soft, ///< they are served, and a response header contains the forecast
-  hard  ///< they are refused with a time to retry; so are newcomers that would make other requests miss their SLO, and
-        ///< newcomers for which there was no time to look ahead
+  hard ///< they are held while their first token can wait, and then refused with a time to retry; so are newcomers that
+       ///< would make other requests miss their SLO, and newcomers for which there was no time to look ahead
 };
 
 namespace detail {
@@ -72,10 +72,16 @@ struct Finding {
 /// The engine's thread and all its streams wait for the forecast. Forecasts therefore get a share of the time of the
 /// engine's steps (`LookBudget`), but never so much that a running stream would miss its TBT. `most_s` limits all
 /// forecasts between two steps, `most_steps` limits each copy. If no copy ran to the end, `soft` admits the newcomer,
-/// and `hard` refuses it unless the engine is empty: an SLO that was not checked cannot be guaranteed. The share of
+/// and `hard` does not unless the engine is empty: an SLO that was not checked cannot be guaranteed. The share of
 /// `soft` is small because its forecasts only inform: under overload, a queue turns each percent of lost throughput
 /// into four percent of TTFT. Rejected: a separate thread for forecasts. It would need copies of the engine, and its
 /// answers would describe an engine that has since run on.
+///
+/// `hard` promises late. A promise made to a large request whose prompt begins only after a second makes it refuse, for
+/// that second, small ones that the engine would serve first: it then keeps fewer SLOs than no gate does. So it holds a
+/// newcomer outside the engine until its prompt can begin `soon`, or until its first token could no longer be in time.
+/// Of those that are held, clients that returned when told come first, and then the least work, which serves the most.
+/// Rejected: an answer at once, with a limit for large newcomers. It refused one in four wrongly.
 struct ForecastSlo {
   ForecastMode mode = ForecastMode::soft;
   std::int64_t most_steps = 8192; ///< per copy
@@ -85,7 +91,8 @@ struct ForecastSlo {
   double soft_share = 0.005;      ///< the same for `soft`
   double least_wait_s = 0.05;     ///< before a refused client may return
   double most_wait_s = 600;       ///< the longest time that a refused client is told: queues last more than a minute
-  int probes = 6;                 ///< number of times tried to find when the newcomer should retry
+  double soon = 0.1; ///< of its TTFT SLO: later than that a newcomer's prompt must not begin, or it is held
+  int probes = 6;    ///< number of times tried to find when the newcomer should retry
   std::function<double()> clock = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
@@ -93,6 +100,7 @@ struct ForecastSlo {
   LookBudget budget{};                      ///< the unused part of the share
   std::optional<detail::Finding> finding{}; ///< about the last newcomer that a forecast refused
   WaitingRoom room{};                       ///< of those that `hard` refused
+  std::int64_t held_on_time = -1;           ///< steps when somebody was held last who had returned when it was told
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook);
@@ -112,22 +120,34 @@ struct ForecastSlo {
   void refuse_by_finding(GateAnswer& answer, const Generation& newcomer, std::int64_t have_left, Seconds now) const;
   /// Decides about a newcomer for which no copy ran to the end.
   void without_look(GateAnswer& answer, const char* looked, const Unlooked& unlooked) const;
+  /// Refuses a newcomer because of a forecast.
+  static void refuse(GateAnswer& answer);
+  /// Tells it when all SLOs could be kept, as far as there is time to find out.
   template <class E>
-  void refuse(GateAnswer& answer, const Generation& newcomer, const detail::Foreseen& seen,
-              detail::Forecasting<E>& forecasting) const;
+  void name_time(GateAnswer& answer, const Generation& newcomer, const detail::Foreseen& seen,
+                 detail::Forecasting<E>& forecasting) const;
   /// A newcomer's place in the waiting room.
   struct Place {
     std::uint64_t asks = 0;
     std::uint64_t before = WaitingRoom::after_all; ///< its ticket's number
     double work = 0;
     bool on_time = false; ///< it has returned, not earlier than it was told
+    Seconds prompt_s{0};  ///< that its prompt takes, one chunk in each step
+    Seconds until{0};     ///< it may be held until then, so that its prompt can be computed before its first token is
+                          ///< due; not after the present: it may not be held
   };
+  template <class E>
+  [[nodiscard]] Place place_of(const Generation& newcomer, const Outlook<E>& outlook);
   /// Looks ahead, if there is time, and decides.
   template <class E>
   [[nodiscard]] GateAnswer look(const Generation& newcomer, const Outlook<E>& outlook, const Place& place);
   /// Tells a refused newcomer when to return, and keeps a place for it.
   template <class E>
   void keep_place(GateAnswer& answer, const Generation& newcomer, const Outlook<E>& outlook, const Place& place);
+
+  /// A finding tells so long that a newcomer which is held need not be looked at again: promises grow less strict with
+  /// each first token.
+  static constexpr Seconds finding_lasts{0.25};
 };
 
 namespace detail {
@@ -338,13 +358,17 @@ inline void ForecastSlo::refuse_by_finding(GateAnswer& answer, const Generation&
     answer.retry_after_s = 0;
 }
 
-template <class E>
-void ForecastSlo::refuse(GateAnswer& answer, const Generation& newcomer, const detail::Foreseen& seen,
-                         detail::Forecasting<E>& forecasting) const {
+inline void ForecastSlo::refuse(GateAnswer& answer) {
   answer.admit = false;
   answer.error.status = 429;
   answer.error.type = "rate_limit_error";
   answer.error.code = "slo_not_keepable";
+  answer.error.message = answer.forecast;
+}
+
+template <class E>
+void ForecastSlo::name_time(GateAnswer& answer, const Generation& newcomer, const detail::Foreseen& seen,
+                            detail::Forecasting<E>& forecasting) const {
   const std::optional<Seconds> wait = forecasting.keepable_in();
   const bool never = wait && std::isinf(wait->count());
   if (never && newcomer.waited > Seconds{0}) {
@@ -365,26 +389,67 @@ void ForecastSlo::refuse(GateAnswer& answer, const Generation& newcomer, const d
 }
 
 template <class E>
+ForecastSlo::Place ForecastSlo::place_of(const Generation& newcomer, const Outlook<E>& outlook) {
+  const Seconds now = outlook.engine().now();
+  const Limits& limits = outlook.engine().view().limits;
+  const Hold* const held = outlook.held();
+  Place place{.asks = held == nullptr ? WaitingRoom::digest_of(newcomer) : held->asks,
+              .work = WaitingRoom::work_of(newcomer, limits, outlook.correction().length_share),
+              .until = now};
+  room.at(now);
+  if (const WaitingRoom::Ticket* const ticket = room.find(place.asks, now)) {
+    place.before = ticket->number;
+    place.on_time = ticket->due <= now + room.early;
+    if (held == nullptr) room.came(place.before, place.on_time);
+  }
+  const double chunks =
+      static_cast<double>(detail::Finding::least_computed(newcomer)) / static_cast<double>(limits.batch_tokens.count());
+  place.prompt_s = Seconds{std::ceil(chunks) * outlook.pace().mean_s()};
+  const Slo slo = ahead_of(slo_left(newcomer), newcomer.lead + outlook.margin());
+  if (outlook.engine().alive() > 0 && !std::isinf(slo.ttft.count()))
+    place.until = outlook.arrival() + slo.ttft - place.prompt_s;
+  return place;
+}
+
+template <class E>
 GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& outlook) {
   if (mode == ForecastMode::none || !outlook.looks_ahead() || !SloAttainment{.slo = newcomer.slo}.has_slo()) return {};
   if (mode == ForecastMode::soft) return look(newcomer, outlook, {});
   const Seconds now = outlook.engine().now();
-  room.at(now);
-  Place place{.asks = WaitingRoom::digest_of(newcomer),
-              .work =
-                  WaitingRoom::work_of(newcomer, outlook.engine().view().limits, outlook.correction().length_share)};
-  if (const WaitingRoom::Ticket* const ticket = room.find(place.asks, now)) {
-    place.before = ticket->number;
-    place.on_time = ticket->due <= now + room.early;
-    room.came(place.before, place.on_time);
+  const Place place = place_of(newcomer, outlook);
+  Hold hold{.order = place.on_time ? static_cast<double>(place.before) - 1e12 : place.work + 1e6 * newcomer.priority,
+            .until = place.until,
+            .asks = place.asks,
+            .looked = outlook.held() != nullptr && outlook.held()->looked};
+  const bool found = outlook.held() != nullptr && finding && now - finding->at < finding_lasts &&
+                     finding->covers(newcomer, outlook.have_left());
+  GateAnswer answer;
+  const bool behind = !place.on_time && held_on_time == outlook.pace().steps();
+  if (now < place.until && (found || behind)) {
+    answer.admit = false;
+    answer.hold = hold;
+    answer.unlooked = behind; // so are all others
+    return answer;
   }
-  GateAnswer answer = look(newcomer, outlook, place);
-  if (answer.admit)
-    room.admitted(place.before, place.on_time);
-  else if (answer.error.status == 429)
+  answer = look(newcomer, outlook, place);
+  if (answer.hold) {
+    hold.looked = hold.looked || answer.hold->looked;
+    answer.hold = hold;
+    if (!place.on_time) return answer;
+    held_on_time = outlook.pace().steps();
+    room.stays(place.before);
+  } else if (answer.admit) {
+    room.admitted(place.before, place.on_time, (now - outlook.arrival()) / newcomer.slo.ttft);
+  } else if (answer.error.status == 429) {
+    if (answer.error.code == "not_forecast" && hold.looked) {
+      answer.forecast = "held for " + detail::seconds_text(now - outlook.arrival()) + " s, but no place came free";
+      answer.error.code = "slo_not_keepable";
+      answer.unlooked = false;
+    }
     keep_place(answer, newcomer, outlook, place);
-  else
+  } else {
     room.forget(place.before);
+  }
   return answer;
 }
 
@@ -410,7 +475,9 @@ void ForecastSlo::keep_place(GateAnswer& answer, const Generation& newcomer, con
 template <class E>
 GateAnswer ForecastSlo::look(const Generation& newcomer, const Outlook<E>& outlook, const Place& place) {
   GateAnswer answer;
+  const Seconds now = outlook.engine().now();
   const bool idle = outlook.engine().alive() == 0;
+  const bool may_hold = mode == ForecastMode::hard && now < place.until;
   const double most = std::max(most_s, outlook.pace().mean_s());
   budget.earn(outlook.pace(), share(), most);
   const double spare_s = idle ? most : outlook.spare_s();
@@ -421,14 +488,16 @@ GateAnswer ForecastSlo::look(const Generation& newcomer, const Outlook<E>& outlo
   const bool streams_can_wait = std::max(0.0, spare_s) >= budget.usual_s();
   if (!idle && (!streams_can_wait || !in_budget)) {
     without_look(answer, "not looked at", streams_can_wait ? share_is_used(most) : streams_cannot_wait(spare_s));
-    refuse_by_finding(answer, newcomer, outlook.have_left(), outlook.engine().now());
+    if (may_hold)
+      answer.hold.emplace();
+    else
+      refuse_by_finding(answer, newcomer, outlook.have_left(), now);
     return answer;
   }
   const double budget_s = share_s; // the budget before this forecast uses it
   const double began = clock();
-  const std::vector<Promised> promised = mode == ForecastMode::hard && !place.on_time
-                                             ? room.expected(place.before, outlook.engine().now())
-                                             : std::vector<Promised>{};
+  const std::vector<Promised> promised =
+      mode == ForecastMode::hard && !place.on_time ? room.expected(place.before, now) : std::vector<Promised>{};
   detail::Forecasting<E> forecasting(*this, newcomer, outlook, began + left_s, promised);
   detail::Foreseen seen = forecasting.now();
   const double decided = clock();
@@ -437,25 +506,34 @@ GateAnswer ForecastSlo::look(const Generation& newcomer, const Outlook<E>& outlo
     return answer;
   }
   answer.forecast = detail::forecast_text(seen, newcomer.slo);
-  // The search for a time to retry must leave enough time for decisions about the next newcomers.
-  if (mode == ForecastMode::hard && !seen.good()) {
+  const bool late = (seen.ttft < Seconds{0} ? seen.looked : seen.ttft) > seen.kept.ttft; // waiting would not help
+  const bool begins_soon =
+      place.on_time || outlook.arrival() + seen.ttft - now <= newcomer.slo.ttft * soon + place.prompt_s;
+  const bool holds = may_hold && !late && (!seen.good() || (seen.all && !begins_soon));
+  if (holds || (mode == ForecastMode::hard && !seen.good())) {
+    refuse(answer);
+    if (holds) answer.hold = Hold{.looked = true};
+    // The search for a time to retry must leave enough time for decisions about the next newcomers.
     forecasting.have_until(
         std::max(decided, began + (idle ? left_s : std::min(left_s, budget.left_s())) - 2 * budget.usual_s()));
-    refuse(answer, newcomer, seen, forecasting);
-    finding = detail::Finding{.slo = newcomer.slo,
-                              .prompt_tokens = static_cast<std::int64_t>(newcomer.prompt.size()),
-                              .most_tokens = newcomer.max_tokens,
-                              .priority = newcomer.priority,
-                              .have_left = outlook.have_left(),
-                              .at = outlook.engine().now(),
-                              .error = answer.error,
-                              .retry_after_s = answer.retry_after_s};
+    if (!holds) name_time(answer, newcomer, seen, forecasting);
+    if (!seen.good())
+      finding = detail::Finding{.slo = newcomer.slo,
+                                .prompt_tokens = static_cast<std::int64_t>(newcomer.prompt.size()),
+                                .most_tokens = newcomer.max_tokens,
+                                .priority = newcomer.priority,
+                                .have_left = outlook.have_left(),
+                                .at = now,
+                                .error = answer.error,
+                                .retry_after_s = answer.retry_after_s};
   }
   const double ended = clock();
   budget.spend(decided - began, ended - decided, idle);
-  if (mode == ForecastMode::hard && seen.good() && !seen.all && !idle)
+  if (mode == ForecastMode::hard && answer.admit && !seen.all && !idle) {
     without_look(answer, "not looked at to the end",
                  spare_s < budget_s ? streams_cannot_wait(spare_s - (ended - began)) : share_is_used(most));
+    if (may_hold) answer.hold.emplace();
+  }
   answer.foresight = Foresight{.ttft = seen.ttft,
                                .took_s = ended - began,
                                .next = answer.admit ? seen.next : forecasting.next_without(),

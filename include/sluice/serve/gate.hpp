@@ -39,6 +39,8 @@ struct GateAnswer {
   double retry_after_s = 0;           ///< of a refusal: when to retry; 0: unknown
   std::string forecast;               ///< for a response header, for admitted requests too; may be empty
   std::optional<Foresight> foresight; ///< from gates that look ahead
+  std::optional<Hold> hold;           ///< of a newcomer not admitted: it is not refused either, and the gate is asked
+                                      ///< again between later steps
   bool unlooked = false;              ///< the gate had too little time to look ahead to the end
 
   /// Makes a permanent refusal: status 400 with message `why`.
@@ -53,7 +55,8 @@ struct GateAnswer {
 /// Called on the engine's thread between two steps, so it must answer quickly.
 ///
 ///  - `answer(newcomer, outlook)`: `outlook` has the engine in its current state, without the newcomer, and can copy
-///  it.
+///    it. A gate may hold a newcomer (`GateAnswer::hold`) while the engine is not empty: it is asked again between two
+///    later steps, in the order that the gate states.
 template <class G, class E>
 concept Gate = requires(G& gate, const Generation& newcomer, const Outlook<E>& outlook) {
   { gate.answer(newcomer, outlook) } -> std::same_as<GateAnswer>;
@@ -87,7 +90,8 @@ struct QueueLimit {
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& /*newcomer*/, const Outlook<E>& outlook) {
     const View view = outlook.engine().view();
-    const auto waiting = static_cast<std::int64_t>(view.waiting) + static_cast<std::int64_t>(view.preempted.size());
+    const auto waiting = static_cast<std::int64_t>(view.waiting) + static_cast<std::int64_t>(view.preempted.size()) +
+                         outlook.others_held();
     if (2 * waiting <= most) half_full = view.now, left = outlook.have_left();
     if (waiting < most) return {};
     GateAnswer answer;
@@ -101,9 +105,29 @@ struct QueueLimit {
     ++refused;
     // A place is free when a request leaves: at the pace since the queue was half full, one for each refused client.
     const auto gone = static_cast<double>(outlook.have_left() - left);
-    answer.retry_after_s =
-        gone > 0 ? std::clamp(static_cast<double>(refused) * (view.now - half_full).count() / gone, 0.05, 60.0) : 1;
+    const double next_s =
+        gone > 0 ? static_cast<double>(refused) * (view.now - half_full).count() / gone : until_they_leave(outlook);
+    answer.retry_after_s = std::clamp(next_s, 0.05, 60.0);
     return answer;
+  }
+
+ private:
+  /// Seconds until as many running requests end as newcomers were refused, if none has left from which a pace is known:
+  /// each step gives each a token. 1 before the first step.
+  template <class E>
+  [[nodiscard]] double until_they_leave(const Outlook<E>& outlook) const {
+    const View view = outlook.engine().view();
+    std::vector<double> steps;
+    for (const Slot slot : view.running) {
+      const RequestRow& row = view.row(slot);
+      const Tokens length = MeasuredLengths::expected(row, outlook.correction().length_share);
+      steps.push_back(static_cast<double>(std::max<std::int64_t>(1, (length - row.generated).count())));
+    }
+    if (steps.empty() || outlook.pace().mean_s() <= 0) return 1;
+    std::sort(steps.begin(), steps.end());
+    const auto of = static_cast<std::size_t>(refused);
+    const auto times = static_cast<double>((of - 1) / steps.size()); // whole batches before
+    return outlook.pace().mean_s() * (times * steps.back() + steps[(of - 1) % steps.size()]);
   }
 };
 

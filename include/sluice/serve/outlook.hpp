@@ -104,6 +104,14 @@ struct Correction {
 template <class E>
 using WorldAhead = std::function<typename E::backend_type(const E&, const Correction&)>;
 
+/// A newcomer that a gate neither admits nor refuses yet.
+struct Hold {
+  double order = 0;       ///< of those that are held, the lowest is asked for first
+  Seconds until{0};       ///< it is asked for then at the latest, on the engine's clock
+  std::uint64_t asks = 0; ///< a digest of what its client asks for
+  bool looked = false;    ///< a forecast that reached its end has been made
+};
+
 /// A gate's view of the engine. Valid while a gate answers, between two steps of the engine.
 template <class E>
 class Outlook {
@@ -111,10 +119,10 @@ class Outlook {
   using Observers = typename E::observer_values;
 
   /// `arrival`: of the newcomer. `observers`: for copies; their events go to `relay`. `margin`: of the newcomer's SLO
-  /// class.
+  /// class. `held`: what the gate said about it before; null: nothing.
   Outlook(const E& engine, Seconds arrival, const Correction& correction, const SloLead& margin,
           const EngineFigures& figures, const WorldAhead<E>& world, const Observers& observers, FeedRelay& relay,
-          const StepPace& pace)
+          const StepPace& pace, const Hold* held = nullptr, std::int64_t others_held = 0)
       : engine_(&engine),
         arrival_(arrival),
         correction_(correction),
@@ -123,7 +131,9 @@ class Outlook {
         world_(&world),
         observers_(&observers),
         relay_(&relay),
-        pace_(&pace) {}
+        pace_(&pace),
+        held_(held),
+        others_held_(others_held) {}
 
   /// Returns the engine in its current state, without the newcomer.
   [[nodiscard]] const E& engine() const { return *engine_; }
@@ -158,6 +168,10 @@ class Outlook {
     }
     return spare - pace_->slow_s();
   }
+  /// Returns what the gate said when it was last asked about this newcomer; null: it has not been asked.
+  [[nodiscard]] const Hold* held() const { return held_; }
+  /// Returns the number of other newcomers that gates hold.
+  [[nodiscard]] std::int64_t others_held() const { return others_held_; }
   [[nodiscard]] bool looks_ahead() const { return *world_ != nullptr; }
   /// Returns a copy of `from` (the engine or a copy of it) in its own world.
   [[nodiscard]] E fork(const E& from) const { return from.fork((*world_)(from, correction_), *observers_); }
@@ -174,6 +188,8 @@ class Outlook {
   const Observers* observers_;
   FeedRelay* relay_;
   const StepPace* pace_;
+  const Hold* held_;
+  std::int64_t others_held_;
 };
 
 } // namespace sluice

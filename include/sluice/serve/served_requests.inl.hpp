@@ -33,8 +33,9 @@ SLUICE_INLINE ServedRequests::Copy ServedRequests::copy(Clock::time_point now) {
     copy.total = total_;
     copy.crowded = crowded_until_ >= now;
   }
-  std::sort(copy.requests.begin(), copy.requests.end(),
-            [](const ServedRequest& a, const ServedRequest& b) { return index(a.id) < index(b.id); });
+  std::sort(copy.requests.begin(), copy.requests.end(), [](const ServedRequest& a, const ServedRequest& b) {
+    return std::pair{a.spec.arrival, index(a.id)} < std::pair{b.spec.arrival, index(b.id)}; // a gate may hold some
+  });
   return copy;
 }
 

@@ -35,16 +35,16 @@ struct Promised {
 /// The time that a newcomer is told is one ticket's work after the last time named to those before it that are
 /// expected, in the share in which clients were seen to return. Its own work counts only if nobody is before its own
 /// ticket. Work is counted in steps of full batches, so a step's measured time makes it seconds; the engine's true pace
-/// is learned from whether those that return in time find a place. Rejected: the time that a simulation finds, for all
-/// but the first ticket. It would have to simulate the whole queue for each refusal, which costs more than the engine's
-/// share for forecasts.
+/// is learned from whether those that return in time find a place, and how long they are held. Rejected: the time that
+/// a simulation finds, for all but the first ticket. It would have to simulate the whole queue for each refusal, which
+/// costs more than the engine's share for forecasts.
 ///
 /// If the room is full, a newcomer takes the place of the newest ticket of the key that has most, if that key has at
 /// least two more than its own. So no key keeps the others out, and a key that is alone may have all places. Rejected:
 /// a fixed share for each key, which would leave places empty if there is one key or none.
 class WaitingRoom {
  public:
-  std::size_t most = 256;     ///< tickets; further newcomers are told a time, and no place is kept for them
+  std::size_t most = 1024;    ///< tickets; further newcomers are told a time, and no place is kept for them
   std::size_t most_alike = 4; ///< tickets of those that ask for the same
   Seconds patience{2};        ///< a ticket is kept that long after the time that its client was told
   Seconds early{0.001};       ///< a client that comes so much earlier is in time, because clients round
@@ -61,6 +61,7 @@ class WaitingRoom {
     RequestSpec spec{};       ///< its arrival is `due`
     SloLead lead{}, margin{};
     bool came = false; ///< since it was told so
+    bool here = false; ///< held by the gate
   };
   /// A digest of what the client asks for.
   [[nodiscard]] static std::uint64_t digest_of(const Generation& newcomer);
@@ -74,8 +75,10 @@ class WaitingRoom {
   [[nodiscard]] const Ticket* find(std::uint64_t asks, Seconds now) const;
   /// A newcomer has returned. `on_time`: not earlier than it was told.
   void came(std::uint64_t number, bool on_time);
-  /// It was admitted. `on_time`: not earlier than it was told.
-  void admitted(std::uint64_t number, bool on_time);
+  /// It has returned and is held.
+  void stays(std::uint64_t number);
+  /// It was admitted. `on_time`: not earlier than it was told. `waited`: since it returned, as a share of its TTFT SLO.
+  void admitted(std::uint64_t number, bool on_time, double waited);
   /// It was refused by a forecast, although it returned in time. Call before `keep`.
   void was_told_wrong(std::uint64_t number);
   /// It will never be admitted.
@@ -111,12 +114,14 @@ class WaitingRoom {
   /// Makes room for a ticket of this key, if the room is full. Returns whether there is room.
   [[nodiscard]] bool make_room(std::uint64_t salt);
   void learn(bool came);
+  /// Moves the pace by `share` towards `factor` times the one from which a ticket's time was computed, if that is less.
+  void slow_down(const Ticket& ticket, double share, double factor);
 
   std::deque<Ticket> tickets_; ///< by number
   std::uint64_t last_ = 0;
   double share_ = 0.5; ///< of the last tickets' clients
   int seen_ = 1;
-  double pace_ = 1;
+  double pace_ = 0.75; ///< low at first: others take the place of a client that was told too late a time
 };
 
 } // namespace sluice

@@ -32,8 +32,8 @@ SLUICE_INLINE double WaitingRoom::work_of(const Generation& newcomer, const Limi
 
 SLUICE_INLINE void WaitingRoom::at(Seconds now) {
   std::erase_if(tickets_, [&](const Ticket& one) {
-    const bool over = one.due + patience < now;
-    if (over) learn(false);
+    const bool over = one.due + patience + (one.here ? one.spec.slo.ttft : Seconds{0}) < now;
+    if (over && !one.came) learn(false);
     return over;
   });
 }
@@ -58,16 +58,24 @@ SLUICE_INLINE void WaitingRoom::came(std::uint64_t number, bool on_time) {
   learn(true);
 }
 
-SLUICE_INLINE void WaitingRoom::admitted(std::uint64_t number, bool on_time) {
+SLUICE_INLINE void WaitingRoom::stays(std::uint64_t number) {
+  if (Ticket* const ticket = by_number(number)) ticket->here = true;
+}
+
+SLUICE_INLINE void WaitingRoom::admitted(std::uint64_t number, bool on_time, double waited) {
   // It says something about the pace from which its time was computed, which may have been long ago.
-  if (const Ticket* const ticket = by_number(number); ticket != nullptr && on_time)
-    pace_ = std::min(pace_ + 0.03 * (std::max(pace_, 1.05 * ticket->pace) - pace_), most_pace);
+  constexpr double long_wait = 0.25;
+  if (const Ticket* const ticket = by_number(number); ticket != nullptr && on_time) {
+    if (waited > long_wait)
+      slow_down(*ticket, 0.1, 1 - 0.2 * std::min(waited, 1.0));
+    else
+      pace_ = std::min(pace_ + 0.03 * (std::max(pace_, 1.05 * ticket->pace) - pace_), most_pace);
+  }
   forget(number);
 }
 
 SLUICE_INLINE void WaitingRoom::was_told_wrong(std::uint64_t number) {
-  if (const Ticket* const ticket = by_number(number); ticket != nullptr && ticket->pace > 0)
-    pace_ = std::max(pace_ + 0.3 * (std::min(pace_, 0.8 * ticket->pace) - pace_), least_pace);
+  if (const Ticket* const ticket = by_number(number)) slow_down(*ticket, 0.3, 0.8);
 }
 
 SLUICE_INLINE void WaitingRoom::forget(std::uint64_t number) {
@@ -95,6 +103,7 @@ SLUICE_INLINE bool WaitingRoom::keep(const Generation& newcomer, const Refused& 
   ticket.lead = newcomer.lead;
   ticket.margin = refused.margin;
   ticket.came = false;
+  ticket.here = false;
   return true;
 }
 
@@ -132,6 +141,10 @@ SLUICE_INLINE bool WaitingRoom::make_room(std::uint64_t salt) {
       std::find_if(tickets_.rbegin(), tickets_.rend(), [&](const Ticket& one) { return of.at(one.salt) == largest; });
   tickets_.erase(std::next(newest).base());
   return true;
+}
+
+SLUICE_INLINE void WaitingRoom::slow_down(const Ticket& ticket, double share, double factor) {
+  if (ticket.pace > 0) pace_ = std::max(pace_ + share * (std::min(pace_, factor * ticket.pace) - pace_), least_pace);
 }
 
 SLUICE_INLINE void WaitingRoom::learn(bool came) {
