@@ -283,6 +283,7 @@ inline const std::vector<LongPolicy>& long_policies() {
       {"sluice/policy/admission/load_aware.hpp", "NEO's one division of requests between two memories"},
       {"sluice/policy/admission/most_pending_first.hpp", "one choice, for waiting and for running requests"},
       {"sluice/policy/cost/calibrated.hpp", "one correction for all times of a cost model"},
+      {"sluice/policy/cost/layered_roofline.hpp", "one roofline of kinds of layers, and each layer's own time by it"},
       {"sluice/policy/cost/table_profile.hpp", "one interpolation of measured times"},
       {"sluice/policy/placement/partial_recomputation.hpp", "KVPR's one split and its equations"},
       {"sluice/policy/placement/token_wise.hpp", "eLLM's one loop over pair, share and batch"},

@@ -129,10 +129,12 @@ Expected<std::string> leave_out_equal_layers(const Options& options, const World
   };
   for (const System* system : systems)
     if (needs(system) != nullptr && options.systems != "all")
-      return Error{ErrorCode::unsupported, "--systems",
-                   fmt::format("{} serves no model whose layers differ ({}), and {} has such: {} of a request",
-                               system->name, needs(system), world.shape.name, in_words(geometry.kv(), geometry.layers)),
-                   "systems that move whole requests or none, such as VllmSwap; all leaves the others out"};
+      return Error{
+          ErrorCode::unsupported, "--systems",
+          fmt::format("{} serves no model whose layers differ ({}), and {} has such: {} of a request", system->name,
+                      needs(system), world.shape.name, in_words(geometry.kv(), geometry.layers)),
+          "systems that move whole requests or layers that only grow, such as VllmSwap and OrbitFlow; all leaves the "
+          "others out"};
   const std::size_t left_out = std::erase_if(systems, [&](const System* system) { return needs(system) != nullptr; });
   if (left_out == 0) return std::string{};
   return fmt::format("{} systems left out, which serve only models whose layers are alike", left_out);

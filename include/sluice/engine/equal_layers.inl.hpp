@@ -22,7 +22,7 @@ namespace sluice {
 [[gnu::cold]] SLUICE_INLINE Error detail::unequal_layers(const char* why, const KvBlocks& kv, int layers) {
   return {ErrorCode::unsupported, "engine configuration",
           std::string{why} + ", and this model's layers are not alike: " + in_words(kv, layers) + " of a request",
-          "policies that move whole requests or none, or a model whose layers are alike"};
+          "policies that move whole requests or layers that only grow, or a model whose layers are alike"};
 }
 
 } // namespace sluice

@@ -135,9 +135,8 @@ TEST_CASE("no fewer layers away fit without what is in flight, and these do") {
       const Holding holding{all_tokens, nested_layers(8, out), {}};
       return SteadyTrial<DeadlinePool>::use(task, scene.claims.size(), holding, 0).room.device <= task.device_budget;
     };
-    const auto blocks = static_cast<std::int64_t>(
-        SteadyTrial<DeadlinePool>::use(task, scene.claims.size(), Holding{}, 0).stream.blocks);
-    const int fewest = task.fewest_away(blocks);
+    const double each = SteadyTrial<DeadlinePool>::use(task, scene.claims.size(), Holding{}, 0).stream.blocks;
+    const int fewest = task.fewest_away(LayerBlocks{static_cast<std::int64_t>(each)});
     CHECK(away(fewest));
     if (fewest > 0) CHECK(!away(fewest - 1));
   }

@@ -71,9 +71,8 @@ struct BasicFewestLayers {
         // room in flight may jump if even spacing makes two layers adjacent, so the counts just below are tried too.
         TokenBlocks blocks{0};
         for (const Claim& claim : task.claims.first(count)) blocks += blocks_of(claim);
-        const LayerSet among = task.among();
-        for (int layers = task.fewest_away(task.view.geometry.moved(blocks)); layers <= among.count(); ++layers) {
-          set = layers_at(evenly_spaced_layers(among.count(), layers), among);
+        for (int layers = task.fewest_away(task.view.geometry.moved(blocks)); layers <= task.among().count(); ++layers) {
+          set = evenly_spaced_layers(task.among(), layers);
           in_flight = state.trial.in_flight_if_fits(task, count, set, blocks_of);
           if (in_flight >= 0) return true;
         }
@@ -101,16 +100,15 @@ struct BasicFewestLayers {
     const std::int64_t parts = view.geometry.alike() ? 1 : view.limits.batch;
     const TokenBlocks each{(worst.count() + parts - 1) / parts};
     const LayerSet among = task.among();
-    const int all = among.count();
     int layers = 0;
-    for (; layers < all; ++layers) {
-      const LayerSet set = layers_at(evenly_spaced_layers(all, layers), among);
+    for (; layers < among.count(); ++layers) {
+      const LayerSet set = evenly_spaced_layers(among, layers);
       const LayerStream stream{set, static_cast<double>(view.geometry.moved(worst).count())};
       const double held = detail::in_flight_blocks<typename Task::transfer_type>(stream, task.layers());
       const auto resident = static_cast<double>(task.footprint_of({all_tokens, set, {}}, each).device.count() * parts);
       if (resident + held <= static_cast<double>(task.device_budget.count())) break;
     }
-    state.chosen = layers_at(evenly_spaced_layers(all, layers), among);
+    state.chosen = evenly_spaced_layers(among, layers);
     state.decided = true;
   }
 };

@@ -27,7 +27,7 @@ struct FixedDistance {
   template <class Task, class S>
   Verdict solve(const Task& task, S& state, Plan& plan) const {
     plan.effort = 0; // one rule, found once: no published system of this kind searches
-    const LayerSet set = layers_at(every_kth_layer(task.among().count(), Distance), task.among());
+    const LayerSet set = every_kth_layer(task.among(), Distance);
     const auto blocks_of = [&task](const Claim& claim) { return task.blocks(claim); };
     double in_flight = 0;
     const auto fits = [&](std::size_t count) {

@@ -23,9 +23,8 @@ enum class SwappedOut : std::uint8_t {
 ///
 /// The host's share grows only while that costs no time: if the steady decode, evaluated with both link directions,
 /// would stall, the plan is infeasible. Then no optional claim joins, and Relief preempts a required claim. A single
-/// remaining request stalls for as long as its transfers take.
-/// A plan is made to last `growth` tokens of every request, or as long as possible. Fewer claims offload fewer layers
-/// of less KV and compute for nearly as long, so their transfers stay hidden.
+/// remaining request stalls for as long as its transfers take. A plan is made to last `growth` tokens of every request,
+/// or as long as possible. Fewer claims offload fewer layers of less KV, and compute for nearly as long.
 template <SwappedOut Out = SwappedOut::whole>
 struct BasicSwappedLayers {
   using role = roles::Placement;
@@ -64,11 +63,6 @@ struct BasicSwappedLayers {
     return holding;
   }
 
-  template <class Task>
-  [[nodiscard]] static Holding held_of(const Task& task, int out) {
-    return held(layers_at(nested_layers(task.among().count(), out), task.among()));
-  }
-
   /// How many layers are offloaded, and how long a decode then takes.
   struct Choice {
     int out = -1; ///< -1: no number works
@@ -80,7 +74,7 @@ struct BasicSwappedLayers {
   bool make(const Task& task, S& state, std::size_t count, std::int64_t steps, Plan& plan) const {
     const Choice chosen = choose(task, state, count, steps, plan);
     if (chosen.out < 0) return false;
-    const Holding holding = held_of(task, chosen.out);
+    const Holding holding = held(nested_layers(task.among(), chosen.out));
     const SteadyUse now = state.trial.use(task, count, holding, 0);
     plan.in_flight = state.trial.in_flight(task, now.stream);
     plan.binding = chosen.out == 0 ? Binding::none : chosen.step.waits() ? Binding::link : Binding::device_memory;
@@ -98,7 +92,7 @@ struct BasicSwappedLayers {
     Choice best;
     plan.binding = Binding::device_memory;
     for (int out = task.fewest_away(each); out <= task.among().count(); ++out) {
-      const Holding holding = held_of(task, out);
+      const Holding holding = held(nested_layers(task.among(), out));
       const SteadyUse use = state.trial.use(task, count, holding, steps);
       if (use.room.device + state.trial.in_flight(task, use.stream) > task.device_budget) continue;
       if (use.room.host > task.host_budget) {

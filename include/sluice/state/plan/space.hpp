@@ -62,6 +62,17 @@ constexpr LayerSet nested_layers(int layers, int count) {
   return set;
 }
 
+/// The same sets of the layers in `among`.
+constexpr LayerSet every_kth_layer(LayerSet among, int distance) {
+  return layers_at(every_kth_layer(among.count(), distance), among);
+}
+constexpr LayerSet evenly_spaced_layers(LayerSet among, int count) {
+  return layers_at(evenly_spaced_layers(among.count(), count), among);
+}
+constexpr LayerSet nested_layers(LayerSet among, int count) {
+  return layers_at(nested_layers(among.count(), count), among);
+}
+
 /// OrbitFlow's space (3.3.2): every k-th layer. D(L) = {floor(L/k) : k = 2..L} are the possible counts; each is
 /// represented by the *largest* distance that gives it, which starts latest and spreads widest. The empty set and the
 /// full set belong to it too: |D(L)| + 2 members, at most 2 floor(sqrt(L)) + 1.

@@ -15,15 +15,14 @@ SLUICE_INLINE void DistanceSpace::candidates(LayerSet among, std::vector<LayerSe
   out.push_back({});
   for (int distance = layers; distance >= 1;) {
     const int count = layers / distance;
-    out.push_back(layers_at(every_kth_layer(layers, distance), among));
+    out.push_back(every_kth_layer(among, distance));
     distance = layers / (count + 1); // the largest distance of the next count that occurs
   }
 }
 
 SLUICE_INLINE void EvenSpace::candidates(LayerSet among, std::vector<LayerSet>& out) {
-  const int layers = among.count();
   out.clear();
-  for (int count = 0; count <= layers; ++count) out.push_back(layers_at(evenly_spaced_layers(layers, count), among));
+  for (int count = 0; count <= among.count(); ++count) out.push_back(evenly_spaced_layers(among, count));
 }
 
 SLUICE_INLINE void FreeSpace::candidates(LayerSet among, std::vector<LayerSet>& out) {
