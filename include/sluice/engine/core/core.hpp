@@ -54,9 +54,10 @@ struct Core {
   /// The snapshot for decisions at `now`.
   [[nodiscard]] View view(Seconds now) const;
 
-  /// The room that `blocks` token blocks of a request take in each memory with the residency `holding`.
-  [[nodiscard]] Footprint footprint(const Holding& holding, TokenBlocks blocks) const {
-    if (holding.on_device_alone()) return {room_of(blocks), LayerBlocks{0}};
+  /// The room that `blocks` token blocks of a request take in each memory with the residency `holding`. Always inlined:
+  /// a plan of 32 resident requests asks 128 times, and as calls these were a fifth of it.
+  [[nodiscard, gnu::always_inline]] Footprint footprint(const Holding& holding, TokenBlocks blocks) const {
+    if (geometry.alike() && holding.on_device_alone()) return {layout.room(blocks), LayerBlocks{0}};
     return footprint_away(holding, blocks);
   }
   [[nodiscard]] Footprint footprint(const RequestRow& request) const {
@@ -73,7 +74,7 @@ struct Core {
   [[nodiscard]] Footprint footprint_away(const Holding& holding, TokenBlocks blocks) const;
   /// Device memory of a resident request's token blocks.
   [[nodiscard]] LayerBlocks room_of(TokenBlocks blocks) const {
-    return geometry.alike() ? layout.room(blocks) : geometry.kv_of(blocks);
+    return geometry.alike() ? layout.room(blocks) : LayerBlocks{geometry.groups->blocks.room(blocks.count())};
   }
   /// Whether a preempted request's layers can be in both memories: those that placements may move, and those whose
   /// blocks have copies only if all are alike.

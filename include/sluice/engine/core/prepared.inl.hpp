@@ -11,7 +11,7 @@ namespace sluice {
 
 SLUICE_INLINE void gather_work(const Core& core, const Decision& decision, const Moves& moves, Prepared& prepared) {
   Work& work = prepared.work;
-  work = Work{};
+  work.clear();
   prepared.chunks.clear();
   prepared.hosted.clear();
   for (const Claim& claim : decision.claims) {

@@ -75,6 +75,17 @@ struct Work {
   /// never sees them.
   HostedWork hosted;
 
+  /// No work. Faster than `= Work{}`, for which g++ calls `rep stos`: that took a seventh of a short step.
+  void clear() {
+    decodes = samples = 0;
+    decode_context = Tokens{0};
+    chunks = {};
+    contexts = {};
+    rebuilds = {};
+    rebuilt = {};
+    within = {};
+    hosted = {};
+  }
   /// Adds one decode, which reads `context` tokens with the fresh one.
   void add_decode(Tokens context, const ReadLimits& reads) {
     ++decodes;

@@ -342,7 +342,9 @@ class HttpSession final : public OpenConnection {
             app_->refuse(431, "the head has more than " + std::to_string(limits_->max_header) + " bytes", nullptr));
         co_return false;
       }
-      auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(read_bytes), detail::as_tuple_awaitable);
+      // An idle connection may stay for long, so it has room for the beginning of a head only.
+      const std::size_t room = first || buffer_.size() > 0 ? read_bytes : watch_bytes;
+      auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(room), detail::as_tuple_awaitable);
       if (error) co_return false;
       buffer_.commit(bytes);
     }
@@ -478,7 +480,7 @@ class HttpSession final : public OpenConnection {
 
   static constexpr std::size_t read_bytes = 4096;
   static constexpr std::size_t body_bytes = std::size_t{16} << 10; ///< not counted towards the body
-  static constexpr std::size_t watch_bytes = 256;
+  static constexpr std::size_t watch_bytes = 256; ///< while nothing is expected
   static constexpr std::chrono::seconds part_time{2}; ///< time limit for closing a connection
 
   Stream stream_;
