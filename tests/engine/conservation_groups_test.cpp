@@ -115,8 +115,8 @@ TEST_CASE("a composition that needs equal layers is refused by naming its part a
   CHECK(refusal_of<OrbitFlow>(trial).empty());
 }
 
-TEST_CASE_TEMPLATE("one group of all tokens in all layers is the model without groups", System, VllmSwap, VllmPrefixCaching, Keeping,
-                   OrbitFlow, OrbitFlowPool, DynamicHeuristic, Pie) {
+TEST_CASE_TEMPLATE("one group of all tokens in all layers is the model without groups", System, VllmSwap,
+                   VllmPrefixCaching, Keeping, OrbitFlow, OrbitFlowPool, DynamicHeuristic, Pie) {
   using E = With<System, testing::SmallCost, BasicSimulated<testing::SmallCost>, Summary>;
   Random random(17);
   for (int round = 0; round < 20; ++round) {

@@ -162,9 +162,11 @@ TEST_CASE("what a hybrid finds depends on where checkpoints lie") {
   CHECK(found(at_branches, 3) == 2 * 48);
 }
 
-TEST_CASE("a hybrid's request takes no room for growing layers' blocks that another holds; windows and states are its own") {
+TEST_CASE(
+    "a hybrid's request takes no room for growing layers' blocks that another holds; windows and states are its own") {
   std::vector<BlockKey> keys;
-  for (std::uint64_t block = 0; block < 9; ++block) keys.push_back(next_key(keys.empty() ? BlockKey{} : keys.back(), block));
+  for (std::uint64_t block = 0; block < 9; ++block)
+    keys.push_back(next_key(keys.empty() ? BlockKey{} : keys.back(), block));
   for (const std::int64_t more : {11, 10}) {
     Trial trial = hybrid(1);
     const std::int64_t first = trial.kv.blocks.room(9);

@@ -270,10 +270,11 @@ class KvBlocks {
   }
 
   /// The layers that placements may move to the host: each keeps something of every token and nothing else, all of them
-  /// the same number of quanta. If such layers have several sizes, those of the size that grows the most in all. So each
-  /// further layer frees as much as the one before, and one number says what each of them moves.
+  /// the same number of quanta. If such layers have several sizes, those of the size that grows the most in all. So
+  /// each further layer frees as much as the one before, and one number says what each of them moves.
   ///
-  /// Windows and states stay on the device: they stop growing, and a state would cross the link both ways in every step.
+  /// Windows and states stay on the device: they stop growing, and a state would cross the link both ways in every
+  /// step.
   [[nodiscard]] constexpr LayerSet movable() const { return movable_; }
   /// Quanta of a block of one of these layers; 0 if there is none.
   [[nodiscard]] constexpr std::int64_t movable_units() const { return movable_units_; }

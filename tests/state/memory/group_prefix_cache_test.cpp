@@ -47,14 +47,17 @@ class PlainGroups {
 
   PlainGroups(std::int64_t room, const KvBlocks& kv) : kv_(kv), room_(room) {}
 
-  std::int64_t used() const { return sum([](const Entry& entry) { return entry.holders > 0; }); }
+  std::int64_t used() const {
+    return sum([](const Entry& entry) { return entry.holders > 0; });
+  }
   std::int64_t free() const { return room_ - used(); }
 
   /// The largest count for which each group, on its own, has what it needs.
   std::size_t find(const Keys& keys, std::size_t most) const {
     for (std::size_t count = most; count > 0; --count) {
       bool all = true;
-      for (std::size_t g = 0; all && g < kv_.parts().size(); ++g) all = suffices(g, keys, static_cast<std::int64_t>(count));
+      for (std::size_t g = 0; all && g < kv_.parts().size(); ++g)
+        all = suffices(g, keys, static_cast<std::int64_t>(count));
       if (all) return count;
     }
     return 0;
@@ -113,8 +116,9 @@ class PlainGroups {
     for (std::size_t g = 0; g < kv_.parts().size(); ++g) {
       const KvPart& part = kv_.parts()[g];
       const auto has = [&](std::int64_t entry) {
-        return std::any_of(request.held.begin(), request.held.end(),
-                           [&](const auto& one) { return one.first.second == g && (part.state || one.first.first == entry); });
+        return std::any_of(request.held.begin(), request.held.end(), [&](const auto& one) {
+          return one.first.second == g && (part.state || one.first.first == entry);
+        });
       };
       for (auto [entry, last] = part.kept(blocks); entry < last; ++entry)
         if (!has(entry)) request.held.push_back({{entry, g}, take(g)});
@@ -229,8 +233,11 @@ KvBlocks random_groups(Random& random) {
   if (random.below(2) == 0)
     add({.kind = KvKind::sliding, .entry = 64, .window = static_cast<std::int64_t>(random.below(60)) + 1});
   if (random.below(4) == 0)
-    add({.kind = KvKind::chunked, .entry = 64, .window = random.below(2) == 0 ? 48 : static_cast<std::int64_t>(random.below(60)) + 1});
-  if (random.below(2) == 0) add({.kind = KvKind::state, .entry = 512 + 1024 * static_cast<std::int64_t>(random.below(3))});
+    add({.kind = KvKind::chunked,
+         .entry = 64,
+         .window = random.below(2) == 0 ? 48 : static_cast<std::int64_t>(random.below(60)) + 1});
+  if (random.below(2) == 0)
+    add({.kind = KvKind::state, .entry = 512 + 1024 * static_cast<std::int64_t>(random.below(3))});
   if (kv.groups().empty()) add({.kind = KvKind::state, .entry = 1024});
   return KvBlocks(kv, block_tokens);
 }
@@ -246,10 +253,12 @@ int hits(const KvBlocks& kv, Tokens block, Tokens prompt, Tokens shared, Tokens 
   int count = 0;
   for (int i = 0; i < requests; ++i) {
     const auto blocks = static_cast<std::size_t>(prompt.count() / block.count());
-    const Keys keys = keys_of(static_cast<std::uint64_t>(i % topics), static_cast<std::size_t>(shared.count() / block.count()),
-                              static_cast<std::uint64_t>(i), blocks);
+    const Keys keys =
+        keys_of(static_cast<std::uint64_t>(i % topics), static_cast<std::size_t>(shared.count() / block.count()),
+                static_cast<std::uint64_t>(i), blocks);
     GroupPrefixCache::Table table;
-    const std::size_t found = cache.find(std::span(keys).first(static_cast<std::size_t>((prompt.count() - 1) / block.count())));
+    const std::size_t found =
+        cache.find(std::span(keys).first(static_cast<std::size_t>((prompt.count() - 1) / block.count())));
     count += found > 0 ? 1 : 0;
     cache.attach(table, keys, found);
     std::size_t sealed = found;
@@ -281,7 +290,8 @@ TEST_CASE("random requests: hits and room are those of the plain reference, and 
   std::int64_t found_blocks = 0, windows = 0, evicted = 0;
   for (int round = 0; round < 1500; ++round) {
     const KvBlocks kv = random_groups(random);
-    const std::int64_t room = kv.room(12) + static_cast<std::int64_t>(random.below(3 * static_cast<std::uint64_t>(kv.room(12))));
+    const std::int64_t room =
+        kv.room(12) + static_cast<std::int64_t>(random.below(3 * static_cast<std::uint64_t>(kv.room(12))));
     GroupPrefixCache cache(LayerBlocks{room}, kv);
     PlainGroups plain(room, kv);
     const int policy = static_cast<int>(random.below(3));
@@ -378,7 +388,8 @@ TEST_CASE("one group of all tokens finds, holds and frees what PrefixCache does"
       GroupPrefixCache::Table groups;
     };
     std::vector<Request> requests(10);
-    for (Request& request : requests) request.keys = keys_of(random.below(3), random.below(7), random(), random.below(10) + 1);
+    for (Request& request : requests)
+      request.keys = keys_of(random.below(3), random.below(7), random(), random.below(10) + 1);
     for (int step = 0; step < 200; ++step) {
       Request& request = requests[random.below(requests.size())];
       const Keys& keys = request.keys;

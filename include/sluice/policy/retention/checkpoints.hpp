@@ -19,7 +19,8 @@ concept Checkpoints = requires(const BlockEnd& end) {
 };
 
 /// One where each iteration's chunk ends, or at the last end of a block before: vLLM's `mamba_cache_mode = "align"`. A
-/// prefix is found only up to the end of a chunk that lies within it (vllm#45238). A decode ends a chunk with each block.
+/// prefix is found only up to the end of a chunk that lies within it (vllm#45238). A decode ends a chunk with each
+/// block.
 struct ChunkEnds {
   static constexpr bool keeps(const BlockEnd& end) { return end.blocks == end.last; }
 };
@@ -29,10 +30,10 @@ struct EveryBlock {
   static constexpr bool keeps(const BlockEnd& /*end*/) { return true; }
 };
 
-/// Where requests part, and at the prompt's end: after Marconi (Pan et al., MLSys 2025), which stores few states of much
-/// use. The second request with a prefix computes it again, since only then it is known where the two part, and keeps
-/// the state there; further ones find it. Marconi also keeps the state after the answer's last token; here the next
-/// turn of a conversation begins at the prompt's end, and keeps the state at the answer's end.
+/// Where requests part, and at the prompt's end: after Marconi (Pan et al., MLSys 2025), which stores few states of
+/// much use. The second request with a prefix computes it again, since only then it is known where the two part, and
+/// keeps the state there; further ones find it. Marconi also keeps the state after the answer's last token; here the
+/// next turn of a conversation begins at the prompt's end, and keeps the state at the answer's end.
 struct BranchPoints {
   static constexpr bool keeps(const BlockEnd& end) { return end.blocks == end.shared || end.blocks == end.prompt; }
 };

@@ -36,12 +36,12 @@ struct BlockEnd {
 /// others have room.
 ///
 /// - **A hit** is a number of blocks after which every group has what later tokens read: groups that grow all blocks,
-///   windows the last ones, states a checkpoint at exactly that end. Each group lowers the number to its own best, until
-///   none changes it; a request never gets some of the groups alone.
+///   windows the last ones, states a checkpoint at exactly that end. Each group lowers the number to its own best,
+///   until none changes it; a request never gets some of the groups alone.
 /// - **Blocks of growing groups** are held once by all requests that have them, as in PrefixCache.
 /// - **Blocks of windows** belong to one request: what it finds free it takes over, and what another holds it copies.
-///   The oldest joins the queue when the window has passed it. Shared blocks would take more room when the window of one
-///   holder moves on, though no request grows.
+///   The oldest joins the queue when the window has passed it. Shared blocks would take more room when the window of
+///   one holder moves on, though no request grows.
 /// - **A state** is overwritten in place, so a request has its own, and checkpoints are copies, free at once. Blocks
 ///   that a chunk passes without keeping them are also stored like that.
 ///
@@ -141,7 +141,8 @@ class GroupPrefixCache {
       const auto [first, last] = parts()[g].kept(blocks);
       Table::Run& run = table.runs[g];
       if (parts()[g].state) continue;
-      const auto passed = std::min(static_cast<std::int64_t>(run.entries.size()), std::max<std::int64_t>(0, first - run.first));
+      const auto passed =
+          std::min(static_cast<std::int64_t>(run.entries.size()), std::max<std::int64_t>(0, first - run.first));
       for (std::int64_t i = 0; i < passed; ++i)
         if (const std::uint32_t slot = run.entries[static_cast<std::size_t>(i)]; slot != nobody) give_up(slot);
       run.entries.erase(run.entries.begin(), run.entries.begin() + passed);
@@ -161,8 +162,9 @@ class GroupPrefixCache {
     }
     table.blocks = blocks;
   }
-  /// The request's first `keys.size()` blocks are full and can be found from now on; before, the first `sealed` were. If
-  /// another entry already has a key, the key stays with that entry. `keeps(BlockEnd)`: whether to keep a checkpoint.
+  /// The request's first `keys.size()` blocks are full and can be found from now on; before, the first `sealed` were.
+  /// If another entry already has a key, the key stays with that entry. `keeps(BlockEnd)`: whether to keep a
+  /// checkpoint.
   template <class Keeps>
   void seal(const Table& table, std::size_t sealed, std::span<const BlockKey> keys, Keeps&& keeps) {
     const auto last = static_cast<std::int64_t>(keys.size());
