@@ -38,10 +38,15 @@ using CopyingPerLayer = Engine<Restless, EagerCopy>;
 using Keeping = Engine<AllResident, KeepUntilNeeded, EveryStep>;
 using SwapAhead = Engine<OneStepAhead, MoveToHost, EveryStep>;
 using SwappedDistance = With<OrbitFlow, MoveToHost>;
+using EveryStateFound = With<VllmRecompute, KeepUntilOverwrittenAt<EveryBlock>>;
+using PartingStatesFound = With<VllmRecompute, KeepUntilOverwrittenAt<BranchPoints>>;
 using CopiedDistance = Engine<DistancePlacement, EagerCopy>;
 
 SLUICE_CONSERVES_GROUPS(VllmRecompute)
 SLUICE_CONSERVES_GROUPS(VllmSwap)
+SLUICE_CONSERVES_GROUPS(VllmPrefixCaching)
+SLUICE_CONSERVES_GROUPS(EveryStateFound)
+SLUICE_CONSERVES_GROUPS(PartingStatesFound)
 SLUICE_CONSERVES_GROUPS(SwapAhead)
 SLUICE_CONSERVES_GROUPS(OneAtATime)
 SLUICE_CONSERVES_GROUPS(SjfOracle)
@@ -80,6 +85,7 @@ TEST_CASE("a composition that needs equal layers is refused by naming its part a
   REQUIRE(kv.add(2, {.kind = KvKind::state, .entry = 2048}));
   trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
   CHECK(refusal_of<VllmSwap>(trial).empty());
+  CHECK(refusal_of<VllmPrefixCaching>(trial).empty());
   CHECK(refusal_of<OrbitFlow>(trial).empty());
   CHECK(refusal_of<DeepSpeedInference>(trial).empty());
   std::string groups = ", and this model's layers are not alike: 1 of 3 layers keep all blocks, 1 at most 5 blocks, 1 "
@@ -93,7 +99,6 @@ TEST_CASE("a composition that needs equal layers is refused by naming its part a
   says(refusal_of<AptServe>(trial), "its Placement policy rebuilds layers");
   says(refusal_of<VllmRecomputeSized>(trial), "its Placement policy counts layers of one size");
   says(refusal_of<HCache>(trial), "its Retention policy keeps hidden states of single layers");
-  says(refusal_of<VllmPrefixCaching>(trial), "its Retention policy finds the token blocks of ended requests");
   says(refusal_of<DeepSpeedWeights>(trial), "its Weights policy streams layers of one size");
   says(refusal_of<FutureMemory>(trial), "its Admission policy counts blocks of one size");
   KvGroups bounded; // no layer only grows
@@ -110,8 +115,8 @@ TEST_CASE("a composition that needs equal layers is refused by naming its part a
   CHECK(refusal_of<OrbitFlow>(trial).empty());
 }
 
-TEST_CASE_TEMPLATE("one group of all tokens in all layers is the model without groups", System, VllmSwap, Keeping,
-                   OrbitFlow, OrbitFlowPool, DynamicHeuristic, Pie) {
+TEST_CASE_TEMPLATE("one group of all tokens in all layers is the model without groups", System, VllmSwap,
+                   VllmPrefixCaching, Keeping, OrbitFlow, OrbitFlowPool, DynamicHeuristic, Pie) {
   using E = With<System, testing::SmallCost, BasicSimulated<testing::SmallCost>, Summary>;
   Random random(17);
   for (int round = 0; round < 20; ++round) {

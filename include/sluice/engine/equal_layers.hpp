@@ -34,7 +34,7 @@ template <class C>
   if constexpr (!std::is_same_v<typename C::weights_type, ResidentWeights>)
     return "its Weights policy streams layers of one size";
   if constexpr (Caches<typename C::caching_type>) return "its Caching policy stores token blocks of all layers";
-  if constexpr (Retained::finds_released) return "its Retention policy finds the token blocks of ended requests";
+  if constexpr (JudgesEnded<Retained>) return "its Retention policy parts with token blocks of all layers";
   if constexpr (Retained::keeps_hidden) return "its Retention policy keeps hidden states of single layers";
   if constexpr (Rebuilds<Placed> || KeepsStates<Placed>) return "its Placement policy rebuilds layers";
   if constexpr (!PlacesUnequalLayers<Placed>) return "its Placement policy counts layers of one size";

@@ -166,6 +166,13 @@ struct CachingCode {
 };
 
 namespace detail {
+template <class Retained>
+constexpr auto keeps_checkpoint() -> bool (*)(const BlockEnd&) {
+  if constexpr (Retained::finds_released)
+    return &Retained::checkpoints::keeps;
+  else
+    return nullptr;
+}
 template <class C>
 constexpr const CachingTable* caching_table() {
   if constexpr (Caches<typename C::caching_type>)
@@ -218,6 +225,7 @@ inline constexpr PolicyTable policy_table{
     .on_reclaim = &detail::PolicyFunctions<C>::on_reclaim,
     .on_end = detail::on_end_of<C>(),
     .hidden_layers = &detail::PolicyFunctions<C>::hidden_layers,
+    .keeps_checkpoint = detail::keeps_checkpoint<typename C::retention_type>(),
     .copy_ahead = &detail::PolicyFunctions<C>::copy_ahead,
     .caching = detail::caching_table<C>(),
     .tiers = detail::tiers_of<C>(),

@@ -67,7 +67,7 @@ inline constexpr bool fetches_layers =
     C::placement_type::places_layers || !typename C::placement_type().least(2).all_resident() ||
     !std::same_as<typename C::weights_type, ResidentWeights> ||
     (C::retention_type::returns_layerwise && !std::same_as<typename C::retention_type, Drop> &&
-     !std::same_as<typename C::retention_type, KeepUntilOverwritten>);
+     !std::derived_from<typename C::retention_type, KeepUntilOverwritten>);
 
 } // namespace detail
 

@@ -12,6 +12,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <utility>
 
 namespace sluice {
 
@@ -61,6 +62,11 @@ struct KvRule {
   /// Bytes of one block of `block` tokens; of a state, which belongs to the newest block, all of its bytes.
   [[nodiscard]] constexpr std::int64_t block_bytes(Tokens block) const {
     return kind == KvKind::state ? entry : entry * (block.count() / stride);
+  }
+  /// Blocks of `block` tokens before a block's end that tokens after it read at most.
+  [[nodiscard]] constexpr std::int64_t reads_back(Tokens block) const {
+    if (window == unlimited) return unlimited;
+    return (window - 1 + block.count() - 1) / block.count(); // a token reads itself
   }
   /// Blocks of `block` tokens that are kept at most. A window that does not end at a block's end touches one more.
   [[nodiscard]] constexpr std::int64_t keep(Tokens block) const {
@@ -174,6 +180,23 @@ struct KvPart {
   std::int64_t keep = 0;  ///< blocks of a request that are kept at most: the newest ones
   std::int64_t units = 0; ///< quanta of one block, or of one entry
   std::int64_t step = 1;  ///< blocks of one entry; 1: a block has one or more
+  bool state = false;     ///< one entry stands for all tokens before it
+  std::int64_t back = 0;  ///< blocks before a block's end that later tokens read at most
+  std::int64_t chunk = 0; ///< blocks of a chunk; 0: no chunks, or chunks that do not end at a block's end
+
+  /// Quanta of a block, or of an entry, in all layers of the group.
+  [[nodiscard]] constexpr std::int64_t size() const { return units * layers.count(); }
+  /// Whether every block is kept.
+  [[nodiscard]] constexpr bool grows() const { return keep == KvRule::unlimited; }
+  /// The first of a request's first `blocks` blocks that its later tokens read. Of a state they read what it was after
+  /// these blocks.
+  [[nodiscard]] constexpr std::int64_t first_read(std::int64_t blocks) const {
+    return chunk > 0 ? blocks - blocks % chunk : blocks - std::min(blocks, back);
+  }
+  /// The entries [first, last) that a request of `blocks` blocks keeps.
+  [[nodiscard]] constexpr std::pair<std::int64_t, std::int64_t> kept(std::int64_t blocks) const {
+    return {blocks / step - std::min(blocks, keep) / step, blocks / step};
+  }
 };
 
 /// KvGroups counted in blocks of one length, in whole quanta: the greatest common divisor of the groups' blocks. A
@@ -194,10 +217,17 @@ class KvBlocks {
       return rule.stride > block.count() ? rule.entry : rule.block_bytes(block);
     };
     for (const KvGroup& group : kv.groups()) quantum_ = std::gcd(quantum_, step_bytes(group.rule));
-    for (const KvGroup& group : kv.groups())
-      parts_[static_cast<std::size_t>(count_++)] = {group.layers, group.rule.keep(block),
-                                                    step_bytes(group.rule) / quantum_,
-                                                    std::max<std::int64_t>(1, group.rule.stride / block.count())};
+    for (const KvGroup& group : kv.groups()) {
+      const KvRule& rule = group.rule;
+      const bool chunks = rule.kind == KvKind::chunked && rule.window % block.count() == 0;
+      parts_[static_cast<std::size_t>(count_++)] = {group.layers,
+                                                    rule.keep(block),
+                                                    step_bytes(rule) / quantum_,
+                                                    std::max<std::int64_t>(1, rule.stride / block.count()),
+                                                    rule.kind == KvKind::state,
+                                                    rule.reads_back(block),
+                                                    chunks ? rule.window / block.count() : 0};
+    }
     find_movable();
   }
   /// Whether a block of `block` tokens and an entry of each group contain a whole number of the other.

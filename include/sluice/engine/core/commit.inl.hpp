@@ -153,8 +153,8 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
     if (keeps_slots) moves.stream_slots.resize(moves.streams.size(), claim.slot);
   }
   // Only now, since blocks that a claim has attached but not yet taken are neither free nor in use.
-  if (core.prefix.pinned() < pinned)
-    core.ledger.resize_device(core.ledger.device().used() + across_layers(core.prefix.free(), core.geometry.layers));
+  if (core.prefix.pinned() < pinned || (table.is.finds_released && !core.geometry.alike()))
+    core.ledger.resize_device(core.ledger.device().used() + core.prefix.free(core.geometry.layers));
   if (taken_back.count() > 0) core.ledger.resize_device(core.ledger.device().capacity() - taken_back);
   if (table.is.streams_weights && !decision.claims.empty()) {
     Lending& lending = core.lending;

@@ -30,7 +30,9 @@ SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, c
     geometry.moved_units = geometry.kv().movable_units();
   }
   plan.made_at_step = -1;
-  if (table.is.finds_released) prefix = PrefixReuse{TokenBlocks{device.count() / geometry.layers}};
+  if (table.is.finds_released)
+    prefix = geometry.alike() ? PrefixReuse{TokenBlocks{device.count() / geometry.layers}}
+                              : PrefixReuse{device, geometry.kv(), table.keeps_checkpoint};
   if (table.tiers == nullptr) return;
   const CachingTable& caching = *table.caching;
   tiers = OwnedTiers(*table.tiers, below, geometry.layer_block_bytes * geometry.layers, caching.feed);

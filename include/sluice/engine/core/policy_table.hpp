@@ -182,6 +182,7 @@ struct PolicyTable {
   Kept (*on_reclaim)(const void* policies, const View& view, const RequestRow& request) = nullptr;
   Tokens (*on_end)(const void* policies, const View& view, const RequestRow& request) = nullptr; ///< null: all
   LayerSet (*hidden_layers)(const void* policies, const View& view, const RequestRow& request) = nullptr;
+  bool (*keeps_checkpoint)(const BlockEnd& end) = nullptr; ///< Retention, if it finds released blocks
   LayerBlocks (*copy_ahead)(const void* policies, const View& view, LayerBlocks idle) = nullptr;
   const CachingTable* caching = nullptr; ///< null if the engine caches nothing
   const TierCalls* tiers = nullptr;      ///< null if it caches nothing, or its backend has the tiers

@@ -112,7 +112,7 @@ SLUICE_INLINE void drop(Core& core, RequestRow& request) {
   core.ledger.replace(core.footprint(request), {});
   if (core.policies->is.finds_released) {
     core.prefix.release(static_cast<Slot>(&request - core.requests.rows.data()));
-    core.ledger.resize_device(core.ledger.device().used() + across_layers(core.prefix.free(), core.geometry.layers));
+    core.ledger.resize_device(core.ledger.device().used() + core.prefix.free(core.geometry.layers));
   }
   request.computed = request.slack = request.loading = Tokens{0};
   request.meets = 0;

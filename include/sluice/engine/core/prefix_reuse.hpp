@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrefixReuse: the PrefixCache next to an engine's ledger, and which of its blocks each live request holds.
+// PrefixReuse: the prefix cache next to an engine's ledger, and which of its blocks each live request holds.
 #pragma once
 
+#include "sluice/state/memory/group_prefix_cache.hpp"
 #include "sluice/state/memory/prefix_cache.hpp"
 #include "sluice/state/view/request_row.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -17,7 +19,9 @@ namespace sluice {
 
 /// The ledger counts what each request took; the cache holds a shared block once. Both always have the same number of
 /// free blocks: a joining request takes room for what it does not find *held*, and after a release the ledger's
-/// capacity follows the cache.
+/// capacity follows the cache. Models with KV in groups have a GroupPrefixCache instead, whose quanta are the ledger's;
+/// there the capacity also follows after a commit, since a request that joins counts the blocks of its windows that
+/// another holds as its own, and two may have counted what both found.
 ///
 /// Engines whose Retention finds no released blocks (`finds_released = false`) have an empty one; with tiers it keeps
 /// the keys of their requests' blocks.
@@ -33,6 +37,9 @@ class PrefixReuse {
 
   PrefixReuse() = default;
   explicit PrefixReuse(TokenBlocks blocks) : cache_(blocks) {}
+  /// For KV in groups. `keeps`: where to keep checkpoints of states.
+  PrefixReuse(LayerBlocks room, const KvBlocks& kv, bool (*keeps)(const BlockEnd&))
+      : groups_(Groups{GroupPrefixCache(room, kv), {}, keeps}) {}
 
   /// A request arrives. `prompt` names the full blocks of its prompt; empty if it shares no prefix.
   void enter(Slot slot, RequestId id, std::span<const BlockKey> prompt) {
@@ -48,45 +55,60 @@ class PrefixReuse {
     // The last token is always computed, because its output is needed.
     const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
     const std::span<const BlockKey> keys = keys_of(slot, most);
-    const std::size_t found = cache_.find(keys);
-    const auto held = static_cast<std::int64_t>(cache_.held(keys.first(found)));
-    const Tokens computed{static_cast<std::int64_t>(found) * block_tokens.count()};
+    const auto [found, held] = found_and_held(keys);
+    const Tokens computed{found * block_tokens.count()};
     // Found blocks that no request holds take room like new ones: a slack below 0 counts them.
-    const Tokens slack{(held - static_cast<std::int64_t>(found)) * block_tokens.count()};
+    const Tokens slack{(held - found) * block_tokens.count()};
     const bool changed = row.computed != computed || row.slack != slack;
     row.computed = computed;
     row.slack = slack;
     return changed;
   }
+  /// Not for KV in groups, which no tier has.
   [[nodiscard]] bool finds(BlockKey key) const { return cache_.find({&key, 1}) == 1; }
   /// The request joins: it takes the found blocks before any request takes a free block.
   void attach(Slot slot, const RequestRow& row, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
     const auto found = static_cast<std::size_t>(row.found_on_device().count() / block_tokens.count());
+    if (groups_) {
+      const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
+      GroupPrefixCache::Table& table = groups_->table(slot);
+      groups_->cache.attach(table, keys_of(slot, most), found);
+      table.prompt = row.spec.prompt.count() / block_tokens.count();
+      entry.table.sealed = found;
+      return;
+    }
     cache_.attach(entry.table, keys_of(slot, found));
   }
   /// The request takes blocks for `tokens` tokens of context.
   void extend(Slot slot, Tokens tokens, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
     const auto blocks = static_cast<std::size_t>(blocks_for(tokens, block_tokens).count());
-    if (blocks > entry.table.blocks.size()) // a load that lost blocks on the way has left their room
+    if (groups_)
+      groups_->cache.extend(groups_->table(slot), static_cast<std::int64_t>(blocks));
+    else if (blocks > entry.table.blocks.size()) // a load that lost blocks on the way has left their room
       cache_.extend(entry.table, blocks - entry.table.blocks.size(), notes_overwritten_ ? &overwritten_ : nullptr);
   }
   /// The request's first `computed` tokens have KV, which others can find from now on.
   void seal(Slot slot, Tokens computed, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
     const auto full = static_cast<std::size_t>(computed.count() / block_tokens.count());
-    if (full > entry.table.sealed) cache_.seal(entry.table, keys_of(slot, full));
+    if (full <= entry.table.sealed) return;
+    const std::span<const BlockKey> keys = keys_of(slot, full);
+    if (groups_) {
+      groups_->cache.seal(groups_->table(slot), entry.table.sealed, keys, groups_->keeps);
+      entry.table.sealed = full;
+    } else {
+      cache_.seal(entry.table, keys);
+    }
   }
   /// Whether `look_up` would find the same now; it has looked that far before.
   [[nodiscard]] bool finds_the_same(Slot slot, const RequestRow& row, Tokens block_tokens) const {
     const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
     const std::span<const BlockKey> keys(holdings_[index(slot)].keys);
-    const std::size_t found = cache_.find(keys.first(std::min(most, keys.size())));
-    const auto held = static_cast<std::int64_t>(cache_.held(keys.first(found)));
-    const Tokens device{static_cast<std::int64_t>(found) * block_tokens.count()};
-    return device == row.found_on_device() &&
-           Tokens{(held - static_cast<std::int64_t>(found)) * block_tokens.count()} - row.loading == row.slack;
+    const auto [found, held] = found_and_held(keys.first(std::min(most, keys.size())));
+    return Tokens{found * block_tokens.count()} == row.found_on_device() &&
+           Tokens{(held - found) * block_tokens.count()} - row.loading == row.slack;
   }
   /// The keys of the request's full blocks within its first `tokens` tokens.
   [[nodiscard]] std::span<const BlockKey> keys_within(Slot slot, Tokens tokens, Tokens block_tokens) {
@@ -103,10 +125,21 @@ class PrefixReuse {
   /// How many blocks of the request were offered to the tier.
   std::size_t& offered(Slot slot) { return holdings_[index(slot)].offered; }
   /// The request releases its blocks; they can be found until another request overwrites them.
-  void release(Slot slot) { cache_.release(holdings_[index(slot)].table); }
+  void release(Slot slot) {
+    Entry& entry = holdings_[index(slot)];
+    if (groups_) {
+      groups_->cache.release(groups_->table(slot));
+      entry.table.sealed = 0;
+    } else {
+      cache_.release(entry.table);
+    }
+  }
   /// The same for the blocks from number `first` on, which others take before all others.
   void release_first(Slot slot, std::size_t first) { cache_.release_first(holdings_[index(slot)].table, first); }
-  [[nodiscard]] TokenBlocks free() const { return cache_.free(); }
+  /// Room that no request and no pin holds, for a model of `layers` layers.
+  [[nodiscard]] LayerBlocks free(int layers) const {
+    return groups_ ? groups_->cache.free() : across_layers(cache_.free(), layers);
+  }
 
   // Who uses a block, for engines whose policies read `keep` or `release`: what others use, too, is not given up.
 
@@ -162,6 +195,24 @@ class PrefixReuse {
     RequestId id{};
     std::size_t offered = 0;
   };
+  /// Instead of `cache_`, and of the blocks of an entry's table.
+  struct Groups {
+    GroupPrefixCache cache;
+    std::vector<GroupPrefixCache::Table> tables; ///< by slot
+    bool (*keeps)(const BlockEnd&) = nullptr;
+
+    GroupPrefixCache::Table& table(Slot slot) {
+      if (tables.size() <= index(slot)) tables.resize(index(slot) + 1);
+      return tables[index(slot)];
+    }
+  };
+  /// How many of `keys` can be found, and how many of those count as held.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> found_and_held(std::span<const BlockKey> keys) const {
+    const std::size_t found = groups_ ? groups_->cache.find(keys) : cache_.find(keys);
+    const std::span<const BlockKey> first = keys.first(found);
+    return {static_cast<std::int64_t>(found),
+            groups_ ? groups_->cache.held(first) : static_cast<std::int64_t>(cache_.held(first))};
+  }
   /// The keys of the request's first `count` blocks. Generated blocks get keys of their own.
   std::span<const BlockKey> keys_of(Slot slot, std::size_t count) {
     Entry& entry = holdings_[index(slot)];
@@ -174,6 +225,7 @@ class PrefixReuse {
   }
 
   PrefixCache cache_{TokenBlocks{0}};
+  std::optional<Groups> groups_;
   std::vector<Entry> holdings_;
   std::vector<Pin> pins_;
   LayerBlocks pinned_{0};

@@ -44,7 +44,7 @@ SLUICE_INLINE void part(Core& core, Slot slot, Seconds now, const PolicyCalls& p
   request.blocks = blocks;
   request.slack = Tokens{0};
   core.ledger.replace(before, core.footprint(request));
-  core.ledger.resize_device(core.ledger.device().used() + across_layers(core.prefix.free(), core.geometry.layers));
+  core.ledger.resize_device(core.ledger.device().used() + core.prefix.free(core.geometry.layers));
 }
 
 SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now) {

@@ -176,7 +176,7 @@ SLUICE_INLINE void arrive(Core& core, Seconds now, const PolicyCalls& policies) 
 
 SLUICE_INLINE void unpin(Core& core, std::size_t pin) {
   core.ledger.replace({core.prefix.unpin(pin), LayerBlocks{0}}, {});
-  core.ledger.resize_device(core.ledger.device().used() + across_layers(core.prefix.free(), core.geometry.layers));
+  core.ledger.resize_device(core.ledger.device().used() + core.prefix.free(core.geometry.layers));
 }
 
 SLUICE_INLINE void unpin_expired(Core& core, Seconds now) {

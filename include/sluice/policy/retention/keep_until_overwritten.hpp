@@ -2,6 +2,7 @@
 // KeepUntilOverwritten: released blocks can be found until their room is taken (vLLM's automatic prefix caching).
 #pragma once
 
+#include "sluice/policy/retention/checkpoints.hpp"
 #include "sluice/policy/retention/retention.hpp"
 
 namespace sluice {
@@ -14,11 +15,18 @@ struct KeepUntilOverwritten {
   static constexpr bool finds_released = true;
   static constexpr bool keeps_hidden = false;
   static constexpr bool copies_ahead = false;
+  using checkpoints = ChunkEnds; ///< of models that have recurrent states
 
   Kept on_preempt(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
   Kept on_reclaim(const View& /*view*/, const RequestRow& /*row*/) const { return Kept::nothing; }
 };
 
-static_assert(Retention<KeepUntilOverwritten>);
+/// The same with checkpoints of states where `At` says: `EveryBlock`, `BranchPoints`.
+template <Checkpoints At>
+struct KeepUntilOverwrittenAt : KeepUntilOverwritten {
+  using checkpoints = At;
+};
+
+static_assert(Retention<KeepUntilOverwritten> && Retention<KeepUntilOverwrittenAt<EveryBlock>>);
 
 } // namespace sluice

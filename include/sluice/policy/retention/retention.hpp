@@ -4,6 +4,7 @@
 
 #include "sluice/core/role.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
+#include "sluice/policy/retention/checkpoints.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include <concepts>
@@ -44,6 +45,9 @@ template <class P>
 concept StatesFinding = requires {
   { P::finds_released } -> std::convertible_to<bool>;
 };
+/// If they can, `P` says where checkpoints of recurrent states are kept.
+template <class P>
+concept ChoosesCheckpoints = !bool(P::finds_released) || Checkpoints<typename P::checkpoints>;
 
 /// `P` says whether it ever answers `Kept::hidden`.
 template <class P>
@@ -108,7 +112,8 @@ concept RetentionAsSaid = StatesHiding<P> &&
 ///  3. `on_reclaim(view, row)`: what remains of a layer kept on the device when its room is needed; never `device`.
 ///  4. `P::returns_layerwise`: whether a returning request's KV is fetched layer by layer.
 ///  5. `P::finds_released`: whether released blocks can be found by their content until they are overwritten
-///     (PrefixCache). A request with that content then computes only the tokens after them.
+///     (PrefixCache). A request with that content then computes only the tokens after them. `P::checkpoints`
+///     (Checkpoints) then says at which blocks' ends states of recurrent layers are kept for this.
 ///  6. `P::keeps_hidden`: whether a hook ever answers `Kept::hidden`. When a request joins with nothing computed,
 ///     `hidden_layers(view, row, cost)` then says for which layers the iterations that compute hidden states also write
 ///     them to the host. The engine saves them while the host has room, gives them up before KV and after copies, and
@@ -124,7 +129,7 @@ concept RetentionAsSaid = StatesHiding<P> &&
 /// If the host has no room for KV that should move there, the engine drops it and reports that to the observers.
 template <class P>
 concept Retention = PlaysRole<P, roles::Retention> && KeepsOnPreempt<P> && YieldsOnDemand<P> && StatesReturn<P> &&
-    StatesFinding<P> && RetentionAsSaid<P>;
+    StatesFinding<P> && ChoosesCheckpoints<P> && RetentionAsSaid<P>;
 
 template <>
 struct Contract<roles::Retention> {
@@ -142,6 +147,9 @@ struct Contract<roles::Retention> {
                   "sluice: this Retention policy needs `static constexpr bool returns_layerwise = true;` (or false)");
     static_assert(StatesFinding<P>,
                   "sluice: this Retention policy needs `static constexpr bool finds_released = false;` (or true)");
+    if constexpr (StatesFinding<P>)
+      static_assert(ChoosesCheckpoints<P>, "sluice: this Retention policy says finds_released = true and needs `using "
+                                           "checkpoints = ChunkEnds;` (or EveryBlock, BranchPoints, your own)");
     static_assert(StatesHiding<P>, "sluice: this Retention policy needs `static constexpr bool keeps_hidden = false;` "
                                    "(true if it answers Kept::hidden: `hidden_layers`)");
     if constexpr (StatesHiding<P>) {
