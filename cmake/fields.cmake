@@ -123,8 +123,8 @@ function(fields_of header struct out)
     string(REGEX REPLACE " /\\*[a-z]+\\*/" "" line "${line}") # the name of a parameter that is not used
     string(APPEND statement " ${line}")
     # A declaration ends with its semicolon, a function with its body's first brace.
-    if(statement MATCHES "^ *(<open><open>nodiscard<close><close> )?(constexpr )?([A-Za-z0-9_:<>, ]+[&*]?) ([a-z_]+)\\(([^)]*)\\) const {")
-      add_row(functions "${CMAKE_MATCH_4}(${CMAKE_MATCH_5})" "${CMAKE_MATCH_3}" "${about}")
+    if(statement MATCHES "^ *(<open><open>nodiscard(, [a-z:_]+)?<close><close> )?(constexpr )?([A-Za-z0-9_:<>, ]+[&*]?) ([a-z_]+)\\(([^)]*)\\) const {")
+      add_row(functions "${CMAKE_MATCH_5}(${CMAKE_MATCH_6})" "${CMAKE_MATCH_4}" "${about}")
       set(statement "")
       set(about "")
     elseif(statement MATCHES "<semicolon>")

@@ -14,6 +14,7 @@
 #include "sluice/policy/retention/keep_copied.hpp"
 #include "sluice/policy/retention/keep_until_needed.hpp"
 #include "sluice/policy/retention/move_to_host.hpp"
+#include "sluice/simulation.hpp"
 
 #include "engine/trials.hpp"
 #include "support/chaos.hpp"
@@ -503,4 +504,21 @@ TEST_CASE("a request that fits the device is served, however small the host") {
   serve_on_every_host<OrbitFlow>();
   serve_on_every_host<Pie>();
   serve_on_every_host<Confluence>();
+}
+
+TEST_CASE("a request that fits the device alone is served without a host, however long its plan is to hold") {
+  // An A5000 of 600 token blocks: at its end the request has 599, and a window of steps later more than fit.
+  using namespace sluice;
+  Server server{llama3_8b(), a5000(), TokenBlocks{600}, {.batch = 4, .batch_tokens = Tokens{32'768}}};
+  server.device.host_memory = Bytes{0};
+  const GeneratorSpec alone{.name = "alone",
+                            .arrivals = {ArrivalKind::poisson, 1, 1.0},
+                            .prompt = FixedLength{Tokens{4886}},
+                            .output = FixedLength{Tokens{4687}},
+                            .requests = 1};
+  Shaped<Generator> requests{Generator{alone, 1}, {.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.0346}}}};
+  const Expected<Metrics> seen = serve<OrbitFlow>(server, requests);
+  REQUIRE(seen);
+  CHECK(seen->served == 1);
+  CHECK(seen->refused == 0);
 }

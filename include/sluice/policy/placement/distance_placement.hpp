@@ -62,9 +62,17 @@ struct BasicDistancePlacement {
     // A preempted request may have more on the host than the layers that a plan may move.
     for (const Claim& claim : task.claims.first(count))
       state.hint.push_back(task.view.row(claim.slot).holding.host & task.among());
-    const Solution& solution = state.solver.solve(state.instance, Hint{state.hint});
-    return take_solution(
-        task, count, solution, [&](std::size_t i) { return solution.offloaded[i]; }, plan, binding);
+    const auto take = [&] {
+      const Solution& solution = state.solver.solve(state.instance, Hint{state.hint});
+      return take_solution(
+          task, count, solution, [&](std::size_t i) { return solution.offloaded[i]; }, plan, binding);
+    };
+    if (take()) return true;
+    // The search knows no budget of the host: for a longer window it may have put layers there that a shorter one has
+    // room for on the device.
+    if (binding != Binding::host_memory || state.instance.window_max == state.instance.window_min) return false;
+    state.instance.window_max = state.instance.window_min;
+    return take();
   }
 };
 

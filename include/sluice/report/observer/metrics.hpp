@@ -113,9 +113,10 @@ constexpr bool has_interval(std::string_view name, bool windows = false) {
   for (const std::string_view without : {"longest_gap_s", "longest_gap_all_s", "p99_tbt_s", "per_token_attainment",
                                          "p50_ttft_s", "p95_ttft_s", "p50_tpot_s", "p95_tpot_s", "p99_tpot_s"})
     if (name == without) return false;
-  for (const std::string_view without : {"p50_tbt_s", "p95_tbt_s", "p99_ttft_s", "ttft_attainment", "tpot_attainment",
-                                         "tbt_attainment", "mean_ttft_s", "mean_tbt_s", "mean_tpot_s", "mean_e2e_s",
-                                         "mean_e2e_all_s", "throughput_requests_per_min", "device_peak_share"})
+  for (const std::string_view without :
+       {"p50_tbt_s", "p95_tbt_s", "p99_ttft_s", "ttft_attainment", "tpot_attainment", "tbt_attainment", "mean_ttft_s",
+        "mean_tbt_s", "mean_tpot_s", "mean_e2e_s", "mean_e2e_all_s", "throughput_requests_per_min", "device_peak_share",
+        "slo_attainment", "goodput_requests_per_s", "times_preempted", "bytes_to_host", "plans"})
     if (windows && name == without) return false;
   return true;
 }
