@@ -62,7 +62,7 @@ class PlainGroups {
     }
     return 0;
   }
-  /// The room that a request of `total` blocks, the first `found` of which it finds, takes of what is free.
+  /// The free room that a request of `total` blocks takes if it finds the first `found`.
   std::int64_t needs(const Keys& keys, std::size_t found, std::int64_t total) {
     std::int64_t room = kv_.room(total);
     for (std::size_t g = 0; g < kv_.parts().size(); ++g)
