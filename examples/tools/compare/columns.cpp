@@ -55,7 +55,7 @@ struct Column {
   /// interval, because its coverage is not measured (bench/bench_coverage.cpp).
   [[nodiscard]] Interval spread(const Comparison& comparison, const SystemReport& row) const {
     const Interval of = spread_of(row, [&](const Metrics& metrics) { return number({comparison, row, metrics}); });
-    return !metric.empty() && has_interval(metric, row.windows)
+    return !metric.empty() && has_interval(metric, row.windows, row.per_seed.size())
                ? of
                : Interval{of.mean, Interval::absent, Interval::absent, of.count};
   }

@@ -38,12 +38,15 @@ template <class Figure>
   return mean_interval(seed_values(row, figure));
 }
 
+/// Returns whether the interval of a metric's mean over so many seeds, or windows of a trace, is printed. Of fewer than
+/// eight seeds there is t alone, which covers skewed times in 84 to 96 % (docs/metrics.md).
+[[nodiscard]] constexpr bool has_interval(std::string_view metric, bool windows, std::size_t count) {
+  const bool skewed = metric.ends_with("_s") && !metric.ends_with("_per_s");
+  return has_interval(metric, windows) && (count >= detail::least_bootstrapped || !skewed);
+}
 /// Returns the mean of a metric's values over seeds, or windows of a trace, and its interval if the metric has one.
 [[nodiscard]] inline Interval metric_interval(std::string_view metric, std::span<const double> values, bool windows) {
-  // Of fewer seeds there is t alone, which covers skewed times in 84 to 96 % (docs/metrics.md).
-  const bool skewed =
-      metric.ends_with("_s") && !metric.ends_with("_per_s") && values.size() < detail::least_bootstrapped;
-  return has_interval(metric, windows) && !skewed ? mean_interval(values) : Interval{mean_of(values)};
+  return has_interval(metric, windows, values.size()) ? mean_interval(values) : Interval{mean_of(values)};
 }
 /// The same of a table's column.
 [[nodiscard]] inline Interval spread_of(const SystemReport& row, const MetricColumn& column) {

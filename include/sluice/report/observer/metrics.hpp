@@ -104,11 +104,11 @@ constexpr bool in_json(std::string_view name, double number) {
 /// which for some systems a few late tokens decide; nor of P50 and P95 of TTFT and of TPOT (82 to 99 %) and P99 TPOT
 /// (from 91 %), near the load at which queues begin.
 ///
-/// `windows`: of a trace, whose coverage was measured on five workloads by windows held out. There some other figures
+/// `windows`: of a trace, whose coverage was measured on five workloads by windows held out. There many other figures
 /// are below 92 % for some system, because few windows decide (a P99 TTFT that one burst sets) or most are equal (a
-/// median step time, a peak at the capacity): P50 and P95 of TBT (from 78 and 69 %), P99 TTFT (60 %), TTFT, TPOT and
-/// TBT attainment (91, 91 and 89 %), the means of TTFT, TBT, TPOT and E2E (89, 90, 90 and 86 %), requests a minute (91
-/// %) and the peak of device memory (0 %). SLO attainment, goodput and tokens a second are left.
+/// peak at the capacity): quantiles of TBT (from 69 %), P99 TTFT (60 %), attainments (from 88 %), mean TTFT, TBT, TPOT
+/// and E2E (from 86 %), requests a minute (91 %), goodput (78 %), bytes to the host (89 %), plans (91 %) and the peak
+/// of device memory (0 %). Tokens a second and P99 E2E are left.
 constexpr bool has_interval(std::string_view name, bool windows = false) {
   for (const std::string_view without : {"longest_gap_s", "longest_gap_all_s", "p99_tbt_s", "per_token_attainment",
                                          "p50_ttft_s", "p95_ttft_s", "p50_tpot_s", "p95_tpot_s", "p99_tpot_s"})
