@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -102,16 +103,32 @@ TEST_CASE("windows have no interval of the figures that few windows decide") {
       if (!row.at("interval").at(figure).at(0).is_null()) return true;
     return false;
   };
-  for (const char* figure : {"p99_ttft_s", "ttft_attainment", "throughput_requests_per_min", "p95_tbt_s",
-                             "tbt_attainment", "mean_ttft_s", "mean_e2e_s", "mean_e2e_all_s"}) {
+  for (const char* figure :
+       {"p99_ttft_s", "ttft_attainment", "throughput_requests_per_min", "p95_tbt_s", "tbt_attainment", "mean_ttft_s",
+        "mean_e2e_s", "mean_e2e_all_s", "slo_attainment", "goodput_requests_per_s"}) {
     CAPTURE(figure);
     CHECK(has_interval(figure));
     CHECK_FALSE(has_interval(figure, true));
     CHECK_FALSE(known(windows_json, figure));
   }
   CHECK(known(seeds_json, "p99_ttft_s"));
-  CHECK(known(windows_json, "slo_attainment"));
+  CHECK(known(windows_json, "p99_e2e_s"));
   for (const char* figure : {"longest_gap_s", "p99_tbt_s"}) CHECK_FALSE(has_interval(figure, true));
+}
+
+TEST_CASE("times have no interval of fewer than eight seeds, shares have") {
+  for (const std::size_t count : {2UL, 5UL, 7UL, 8UL}) {
+    CAPTURE(count);
+    const std::vector<double> values{1, 2, 4, 8, 16, 32, 64, 128};
+    const auto interval = [&](const char* figure) {
+      return metric_interval(figure, std::span(values).first(count), false).known();
+    };
+    CHECK(interval("mean_e2e_s") == (count == 8));
+    CHECK(interval("p99_ttft_s") == (count == 8));
+    CHECK(interval("slo_attainment"));
+    CHECK(interval("goodput_requests_per_s"));
+    CHECK(interval("throughput_tokens_per_s"));
+  }
 }
 
 TEST_CASE("a joined row has the mean of every number, and all refusals") {
