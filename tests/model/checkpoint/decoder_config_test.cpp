@@ -210,6 +210,9 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
        "of "
        "2 layers"},
       {"deepseek_v3", {{"attention_bias", true}}, "config.json: attention_bias is true; expected false"},
+      {"deepseek_v3",
+       {{"num_key_value_heads", 2}},
+       "config.json: num_key_value_heads is 2; expected num_attention_heads, as all heads read one latent: 4"},
       {"deepseek_v3", {{"index_topk", 2048}}, "config.json: index_topk is set; expected attention to all tokens"},
       {"deepseek_v3",
        {{"qk_rope_head_dim", 3}},

@@ -228,8 +228,9 @@ TEST_CASE("kv_hints: release and keep say what reaches the host, ttl what stays 
     // Room for two such chats: of three, one with a ttl stays although it is the oldest.
     const double block = [&] {
       const ServerProcess server({"--model", "demo", "--host-cache", "64MiB"});
-      (void)ask(server, chat_of(0));
-      return of_tier(server, "used_bytes", "host") / std::max(1.0, stored(server));
+      const auto blocks = static_cast<double>(blocks_after(ask(server, chat_of(0))));
+      REQUIRE(ServerProcess::eventually([&] { return stored(server) == blocks; }));
+      return of_tier(server, "used_bytes", "host") / blocks;
     }();
     const auto room = static_cast<std::int64_t>(block * static_cast<double>(2 * whole + 8));
     for (const bool hinted : {false, true}) {

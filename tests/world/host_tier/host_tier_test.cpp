@@ -403,6 +403,19 @@ TEST_CASE("of a pin beyond the share its beginning stays, and a share is a block
   CHECK(pinned(1, 9) == 9);
 }
 
+TEST_CASE("a prompt that is pinned again and again without a session has one pin, which ends last") {
+  Stores stores(10, Replacement::least_recent, 1);
+  for (std::uint64_t number = 0; number < 10; ++number) stores.add({3, number});
+  const std::vector<RecordKey> keys{{3, 0}, {3, 1}, {3, 2}};
+  for (int i = 0; i < 100; ++i) stores.tier.pin_session(0, 3, keys, Seconds{50.0 + (i == 40 ? 50 : i % 7)}, Seconds{1});
+  CHECK(stores.tier.session_pins() == 1);
+  stores.tier.unpin_expired(Seconds{99});
+  CHECK(stores.tier.counts().pinned == 3);
+  stores.tier.unpin_expired(Seconds{100});
+  CHECK(stores.tier.counts().pinned == 0);
+  CHECK(stores.tier.session_pins() == 0);
+}
+
 TEST_CASE("sessions keep pins whose loss would let no block leave") {
   const auto key = [](std::uint64_t number) { return RecordKey{2, number}; };
   SUBCASE("a request longer than the tier gets all of it that is not pinned otherwise") {

@@ -125,6 +125,12 @@ class HostTier {
     if (until <= now) return; // while its blocks crossed the link
     ++counts_.pins;
     keys.resize(std::min(keys.size(), static_cast<std::size_t>(most_pinned_)));
+    if (session == 0) // of the same blocks the later end counts: else a repeated prompt would add pins without bound
+      unpin_sessions([&](const SessionPin& one) {
+        const bool same = one.session == 0 && one.salt == salt && one.keys.back() == keys.back();
+        if (same) until = std::max(until, one.until);
+        return same;
+      });
     for (const RecordKey& key : keys) pin_for_session(key, salt);
     while (pinned_of(salt) > most_pinned_) {
       const auto gives_way = [&](const SessionPin& one) {
@@ -150,6 +156,8 @@ class HostTier {
   void unpin_session(std::uint32_t session) {
     unpin_sessions([session](const SessionPin& one) { return one.session == session; });
   }
+  /// How many pins have not ended.
+  [[nodiscard]] std::size_t session_pins() const { return sessions_.size(); }
   void unpin_expired(Seconds now) {
     unpin_sessions([now](const SessionPin& one) { return one.until <= now; });
   }

@@ -189,6 +189,9 @@ inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std
   shape.layers = size("num_hidden_layers");
   shape.hidden = size("hidden_size");
   shape.heads = size("num_attention_heads");
+  if (fields.has("num_key_value_heads") && size("num_key_value_heads") != shape.heads)
+    fields.refuse("num_key_value_heads is " + std::to_string(size("num_key_value_heads")),
+                  "num_attention_heads, as all heads read one latent: " + std::to_string(shape.heads));
   shape.mlp = size("intermediate_size");
   shape.vocabulary = size("vocab_size", 1 << 24);
   shape.tied_embeddings = fields.flag("tie_word_embeddings", false);
