@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What clients say of their KV: each hint changes what it should where a policy reads it, and nothing elsewhere.
+#include "sluice/engine/core/tiers.hpp"
+#include "sluice/engine/node/node.hpp"
 #include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 
@@ -7,7 +9,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -278,6 +282,138 @@ TEST_CASE("hints on little memory: nothing is lost, and runs that look ahead or 
     check(std::type_identity<With<HiCacheBack, KeepByHints, WithHints<HiCacheBackRule>>>{});
     check(std::type_identity<With<OrbitFlowCached, WithHints<HiCacheRule>>>{});
     check(std::type_identity<With<VllmPrefixCaching, KeepByHints>>{});
+  }
+}
+
+namespace {
+
+/// Reads no hint, and pins every session for 50 s.
+struct PinsAll : HiCacheRule {
+  template <class Cost>
+  Worth worth(const View& /*view*/, const RequestRow& /*row*/, const Cost& /*cost*/) const {
+    return {0, Seconds{50}};
+  }
+};
+
+template <class E>
+LayerBlocks pinned_after(const SessionHints& hints, std::uint32_t session) {
+  KeyedRequest one = request(0, 0, 1, 480, 20);
+  one.spec.session = session;
+  one.spec.hints = hints;
+  Tried<E> engine = engine_of<Tried<E>>(60, 100);
+  REQUIRE(engine.submit(one.spec, one.keys));
+  while (engine.step() == Stepped::ran) {
+  }
+  return engine.pinned();
+}
+
+} // namespace
+
+TEST_CASE("ttl does not let a policy that reads no hint pin what it would not") {
+  using E = With<VllmPrefixCaching, PinsAll>;
+  CHECK(pinned_after<E>({}, 1) > LayerBlocks{0});
+  CHECK(pinned_after<E>({}, 0) == LayerBlocks{0});
+  CHECK(pinned_after<E>({.ttl = Seconds{1}}, 0) == LayerBlocks{0});
+}
+
+TEST_CASE("a pin holds no more than a client asks to keep, whatever Retention reads") {
+  const SessionHints hints{.ttl = Seconds{4}, .keep = 64}; // 4 blocks of 4 layers
+  CHECK(pinned_after<HiCacheHints>(hints, 1) == LayerBlocks{16});
+  CHECK(pinned_after<With<VllmPrefixCaching, WithHints<HiCacheRule>>>(hints, 1) == LayerBlocks{16});
+}
+
+TEST_CASE("a session that releases all but some keeps these on the host") {
+  const auto kept = []<class E>(std::type_identity<E>, std::int32_t keep) {
+    std::vector<KeyedRequest> all{request(0, 7, 7, 300, 20), request(10, 0, 1, 480, 20), request(20, 1, 1, 480, 20),
+                                  request(100, 2, 2, 300, 20), request(150, 3, 3, 16, 1)};
+    all[1].spec.session = all[2].spec.session = 1;
+    all[2].spec.hints = {.keep = keep, .release = true};
+    Tried<E> engine = engine_of<Tried<E>>(60, 60);
+    (void)run(engine, all);
+    return engine.tiers().store().find(std::span(all[2].keys));
+  };
+  CHECK(kept(std::type_identity<KvFlow>{}, 320) >= 20);
+  CHECK(kept(std::type_identity<HiCacheHints>{}, 0) < 20);
+  CHECK(kept(std::type_identity<HiCacheHints>{}, 320) >= 20);
+}
+
+TEST_CASE(
+    "what is announced is fetched when it is due, in whatever order it was announced and however often one asks") {
+  for (const bool asked_between : {false, true}) {
+    TierList list;
+    list.first.capacity = TokenBlocks{100};
+    list.lower = {{.capacity = TokenBlocks{100},
+                   .read_rate = BytesPerSecond{1e3},
+                   .write_rate = BytesPerSecond{1e9},
+                   .latency = Seconds{0}}};
+    Tiers tiers(list, Bytes{1000}, Feed::written);
+    auto late = request(0, 0, 1, 80, 1).keys, soon = request(0, 1, 2, 80, 1).keys;
+    late.resize(5);
+    soon.resize(5);
+    for (const auto* keys : {&late, &soon}) {
+      tiers.write(*keys, 0, 0, Seconds{0});
+      (void)tiers.launch();
+      tiers.crossed(0, Seconds{1});
+    }
+    const auto none = [](auto&&...) {};
+    tiers.arrive_by(Seconds{5}, none);
+    tiers.limit(0, Seconds{6}); // all of it goes below
+    tiers.limit(100, Seconds{6});
+    REQUIRE(tiers.store().find(soon) == 0);
+    tiers.expect({1, Slot{0}, 0, Seconds{10}, Seconds{990}}, late); // at 1000: 5 s of reading, from 995 on
+    tiers.expect({2, Slot{1}, 0, Seconds{11}, Seconds{889}}, soon); // at 900
+    if (asked_between) tiers.arrive_by(Seconds{896}, none);
+    tiers.arrive_by(Seconds{998}, none);
+    CHECK(tiers.store().find(soon) == 5);
+    tiers.arrive_by(Seconds{1001}, none);
+    CHECK(tiers.store().find(late) == 5);
+  }
+}
+
+TEST_CASE("of engines that share tiers none discards what another one's sessions use") {
+  using E = Tried<HiCacheHints>;
+  const auto kept = [](std::size_t releaser, bool release) {
+    auto config = [] {
+      typename E::Config one;
+      one.limits = {.batch = 256, .batch_tokens = Tokens{8192}, .max_context = Tokens{1 << 20}};
+      one.geometry = {4, Bytes{4096}, Bytes{1 << 20}};
+      one.device_blocks = LayerBlocks{800};
+      one.tier = {.capacity = TokenBlocks{60}};
+      one.cost.rate = BytesPerSecond{1e6};
+      one.backend = BasicSimulated<SmallCost>{one.cost};
+      return one;
+    };
+    auto node = Node<E, E>::make({.engines = {config(), config()}, .shares_tiers = true});
+    REQUIRE(node);
+    std::vector<KeyedRequest> all;
+    std::vector<std::size_t> engines;
+    const auto add = [&](double at, std::uint64_t topic, std::size_t engine, std::uint32_t session) {
+      const ContentPiece pieces[] = {{topic, Tokens{480}}, {100 + all.size(), Tokens{20}}};
+      all.push_back({{Seconds{at}, Tokens{500}, Tokens{2}, {}}, {}});
+      block_keys(pieces, Tokens{16}, all.back().keys);
+      all.back().spec.session = session;
+      engines.push_back(engine);
+    };
+    const std::size_t other = 1 - releaser;
+    add(0, 1, releaser, 1);
+    add(100, 1, other, 2); // another session uses the same prefix
+    add(200, 1, releaser, 1);
+    all.back().spec.hints.release = release;
+    add(300, 2, other, 3);
+    for (std::size_t next = 0;;) {
+      for (; next < all.size() && all[next].spec.arrival <= node->now(); ++next) node->submit(engines[next], all[next]);
+      node->launch();
+      REQUIRE(node->status().ok());
+      const Seconds event = std::min(next < all.size() ? all[next].spec.arrival : never_due, node->next_event());
+      if (event == never_due) break;
+      node->advance(event);
+    }
+    return node->template engine<0>().tiers().store().find(std::span(all[1].keys).first(30));
+  };
+  for (const std::size_t releaser : {0UL, 1UL}) {
+    CAPTURE(releaser);
+    CHECK(kept(releaser, true) == kept(releaser, false));
+    CHECK(kept(releaser, false) >= 29);
   }
 }
 

@@ -210,9 +210,10 @@ void BasicEngine<C>::keep_on_host(std::span<const Claim> ran, std::span<const Sl
       const Worth worth = caching.worth(&policies_, view, request);
       kept.worth = worth.score;
       kept.session = request.spec.session;
-      kept.stays = worth.kept;
+      if (caching.uses_hints.keep || caching.uses_hints.release) kept.stays = worth.kept;
       // Only a session's next request ends a pin early: without one, the client must have said how long.
-      if (kept.session != 0 || request.spec.whole(not_a_policy).hints.ttl.count() > 0) kept.pins_for = worth.pinned;
+      if (kept.session != 0 || (caching.uses_hints.ttl && request.spec.whole(not_a_policy).hints.ttl.count() > 0))
+        kept.pins_for = worth.pinned;
     }
     backend_.keep(kept_);
   }

@@ -93,8 +93,9 @@ void drop(Core& core, RequestRow& request);
 void grow(Core& core, Slot slot, Tokens tokens);
 /// Who uses a request's blocks: its session, or itself.
 [[nodiscard]] std::uint64_t user_of(const RequestRow& request);
-/// A request ends: blocks that Retention parts with are the first whose room others take.
-void part(Core& core, Slot slot, Seconds now, const PolicyCalls& policies);
+/// A request ends: blocks that Retention parts with, and those beyond `kept` tokens, are the first whose room others
+/// take.
+void part(Core& core, Slot slot, Tokens kept, Seconds now, const PolicyCalls& policies);
 /// A waiting or preempted request runs from now on.
 void join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now);
 

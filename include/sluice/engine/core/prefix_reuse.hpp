@@ -150,6 +150,14 @@ class PrefixReuse {
       if (known != user) known = several;
     }
   }
+  /// Forgets who used blocks that are nowhere any more, as soon as that halves what is known. `is_known(key)`: whether
+  /// the device or a tier has a block.
+  template <class Known>
+  void forget_users(const Known& is_known) {
+    if (users_.size() < most_users_) return;
+    std::erase_if(users_, [&](const auto& one) { return !is_known(BlockKey{one.first}); });
+    most_users_ = std::max(least_users, 2 * users_.size());
+  }
   /// The request's first block within `tokens` tokens from which on nobody else has used any. Users of a block have
   /// used all blocks before it.
   [[nodiscard]] std::size_t first_own(Slot slot, std::uint64_t user, Tokens tokens, Tokens block_tokens) {
@@ -230,6 +238,8 @@ class PrefixReuse {
   std::vector<Pin> pins_;
   LayerBlocks pinned_{0};
   static constexpr std::uint64_t several = 0;
+  static constexpr std::size_t least_users = 1024;
+  std::size_t most_users_ = least_users;
   std::unordered_map<std::uint64_t, std::uint64_t> users_; ///< by key; of blocks that have been used at all
   std::vector<BlockKey> overwritten_;
   bool notes_overwritten_ = false;

@@ -31,10 +31,11 @@ SLUICE_INLINE std::uint64_t user_of(const RequestRow& request) {
   return session > 0 ? session : (std::uint64_t{1} << 32) + index(request.id);
 }
 
-SLUICE_INLINE void part(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
+SLUICE_INLINE void part(Core& core, Slot slot, Tokens kept, Seconds now, const PolicyCalls& policies) {
   RequestRow& request = core.row(slot);
   const Tokens block = core.limits.block_tokens;
-  const Tokens kept = policies.table.on_end(policies.policies, core.view(now), request);
+  if (policies.table.on_end != nullptr)
+    kept = std::min(kept, policies.table.on_end(policies.policies, core.view(now), request));
   if (kept >= request.computed) return;
   const auto first = std::max(core.prefix.first_own(slot, user_of(request), request.computed, block),
                               static_cast<std::size_t>(blocks_for(std::max(kept, Tokens{0}), block).count()));
@@ -206,8 +207,13 @@ SLUICE_INLINE void end_request(Core& core, Slot slot, const Draft& draft, Second
   if (policies.table.tiers != nullptr)
     policies.table.tiers->ended(core, slot, now, policies);
   else if (policies.table.on_end != nullptr)
-    detail::part(core, slot, now, policies);
+    detail::part(core, slot, core.row(slot).computed, now, policies);
   detail::release(core, slot);
+  if (policies.table.is.parts_with)
+    core.prefix.forget_users([&core](BlockKey key) {
+      return core.prefix.finds(key) ||
+             (core.policies->tiers != nullptr && core.tiers.calls().holds(*core.tiers, {&key, 1}));
+    });
   ++core.finished;
   core.last_finish_step = core.step;
   core.carry_over.request_left(draft.fetches);

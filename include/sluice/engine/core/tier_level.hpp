@@ -47,6 +47,7 @@ struct TierRequests {
   std::unordered_map<std::uint64_t, History> past; ///< of every block so far, if they explain misses
   std::vector<Wanted> wanted;                      ///< by requests that wait, if the policy looks ahead
   std::unordered_map<std::uint64_t, double> worth; ///< of each block of `wanted`, the largest
+  bool shared = false;                             ///< by several engines
 };
 
 } // namespace sluice

@@ -83,6 +83,7 @@ class Tiers {
   void share(const Tiers& other, std::uint64_t engine) {
     levels_.all = other.levels_.all;
     levels_.requests = other.levels_.requests;
+    levels_.requests->shared = true;
     engine_ = engine;
   }
 
@@ -314,7 +315,8 @@ class Tiers {
   /// Blocks that a request leaves and will not be used: the first to leave the first tier, the last one first, unless
   /// somebody uses them before. Engines that share tiers do not know each other's users: they discard nothing.
   void discard(std::span<const BlockKey> keys) {
-    if (engine_ == 0) levels_[0].store.leave_first(keys, [&](std::size_t i) { return wanted(keys[i]) > 0; });
+    if (levels_.requests->shared) return;
+    levels_[0].store.leave_first(keys, [&](std::size_t i) { return wanted(keys[i]) > 0; });
   }
   /// A session's request has ended in a slot at `now`, and its next one is expected `returns` later.
   struct Expectation {
@@ -334,7 +336,7 @@ class Tiers {
                                   block_ * static_cast<std::int64_t>(keys.size()) / levels_[i].facts.read_rate);
     if (store().replacement() == Replacement::least_worth) note_wanted(by(of.session), keys, of.worth);
     levels_[0].store.weigh(keys, [&](std::size_t i) { return wanted(keys[i]); });
-    expected_.push_back({of, {keys.begin(), keys.end()}, of.now + std::max(Seconds{0}, of.returns - reads)});
+    put_expected({of, {keys.begin(), keys.end()}, of.now + std::max(Seconds{0}, of.returns - reads)});
   }
   /// The session's next request joins.
   void came(std::uint32_t session) {
@@ -528,28 +530,30 @@ class Tiers {
     }
     return keys;
   }
-  /// What is due by `now` happens when it was due: nothing has used the channels of an idle engine in between.
+  void put_expected(Expected one) {
+    const auto later = [](Seconds due, const Expected& other) { return due < other.due; };
+    expected_.insert(std::upper_bound(expected_.begin(), expected_.end(), one.due, later), std::move(one));
+  }
+  /// What is due by `now` happens when it was due, in that order: nothing has used the channels of an idle engine in
+  /// between.
   void bring_expected(Seconds now) {
-    for (std::size_t i = 0; i < expected_.size();) {
-      Expected& one = expected_[i];
+    while (!expected_.empty() && expected_.front().due <= now) {
+      Expected one = std::move(expected_.front());
+      expected_.erase(expected_.begin());
       const std::span<const BlockKey> keys(one.keys);
       const auto worth_of = [&](std::size_t block) { return wanted(keys[block]); };
-      if (!one.brought && one.due <= now) {
-        const Found found = find(keys);
-        levels_[0].store.touch(keys.first(found.first), worth_of);
-        if (found.lower > 0)
-          fetch({one.of.slot, nobody, false}, keys.first(found.first + found.lower), found.first, one.of.worth,
-                one.due);
-        one.brought = true;
-        one.due = one.of.now + 2 * one.of.returns;
-      }
-      if (!one.brought || one.due > now) {
-        ++i;
+      if (one.brought) {
+        (void)forget_wanted(by(one.of.session));
+        levels_[0].store.weigh(keys, worth_of);
         continue;
       }
-      (void)forget_wanted(by(one.of.session));
-      levels_[0].store.weigh(keys, worth_of);
-      expected_.erase(expected_.begin() + static_cast<std::ptrdiff_t>(i));
+      const Found found = find(keys);
+      levels_[0].store.touch(keys.first(found.first), worth_of);
+      if (found.lower > 0)
+        fetch({one.of.slot, nobody, false}, keys.first(found.first + found.lower), found.first, one.of.worth, one.due);
+      one.brought = true;
+      one.due = one.of.now + 2 * one.of.returns;
+      put_expected(std::move(one));
     }
   }
   void note(BlockKey key, Past past) {
@@ -657,7 +661,7 @@ class Tiers {
   Seconds run_until_{0};                                  ///< end of the last iteration: the link is idle since
   Seconds within_at_{-1}, within_end_{0};                 ///< of the last load within an iteration: its start, its end
   std::vector<Fetch> fetches_;
-  std::vector<Expected> expected_; ///< sessions whose next request is expected
+  std::vector<Expected> expected_; ///< sessions whose next request is expected, by when they are due
   bool explains_ = false;
   std::uint64_t engine_ = 0; ///< of those that share the tiers
 };

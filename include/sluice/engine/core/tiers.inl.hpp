@@ -188,12 +188,13 @@ SLUICE_INLINE void unpin_expired(Core& core, Seconds now) {
 SLUICE_INLINE void offer(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
   const CachingTable& caching = *policies.table.caching;
   const RequestRow& request = core.row(slot);
-  const Tokens wanted = std::min(caching.write(policies.policies, view, request), request.computed);
+  Tokens wanted = std::min(caching.write(policies.policies, view, request), request.computed);
+  const Worth worth = caching.worth(policies.policies, view, request);
+  if (request.phase == Phase::ended && core.policies->is.parts_with) wanted = std::min(wanted, worth.kept);
   std::size_t& offered = core.prefix.offered(slot);
   const std::span<const BlockKey> keys = core.prefix.keys_within(slot, wanted, core.limits.block_tokens);
   if (keys.size() <= offered) return;
-  core.tiers->write(keys, offered, caching.worth(policies.policies, view, request).score, view.now,
-                    request.resident_layers);
+  core.tiers->write(keys, offered, worth.score, view.now, request.resident_layers);
   offered = keys.size();
 }
 
@@ -201,25 +202,32 @@ SLUICE_INLINE void ended(Core& core, Slot slot, Seconds now, const PolicyCalls& 
   RequestRow& request = core.row(slot);
   request.phase = Phase::ended;
   if (policies.table.caching->writes != Writes::evicted) offer(core, slot, core.view(now), policies);
-  const bool may_pin = core.policies->is.finds_released &&
-                       (request.spec.session != 0 || request.spec.whole(not_a_policy).hints.ttl.count() > 0);
-  if (!may_pin && !policies.table.caching->uses_hints.any()) {
-    if (policies.table.on_end != nullptr) part(core, slot, now, policies);
+  const HintSet uses = policies.table.caching->uses_hints;
+  // Only a session's next request ends a pin early: without one, the client must have said how long.
+  const bool may_pin =
+      core.policies->is.finds_released &&
+      (request.spec.session != 0 || (uses.ttl && request.spec.whole(not_a_policy).hints.ttl.count() > 0));
+  if (!may_pin && !uses.any()) {
+    if (policies.table.on_end != nullptr) part(core, slot, request.computed, now, policies);
     return;
   }
   const Worth worth = policies.table.caching->worth(policies.policies, core.view(now), request);
   const Tokens block = core.limits.block_tokens;
-  if (worth.returns.count() > 0)
+  const Tokens kept = uses.keep || uses.release ? std::min(request.computed, worth.kept) : request.computed;
+  if (uses.prefetch && worth.returns.count() > 0)
     core.tiers->expect({request.spec.session, slot, worth.score, now, worth.returns},
-                       core.prefix.keys_within(slot, std::min(request.computed, worth.kept), block));
-  if (worth.kept < request.computed) {
+                       core.prefix.keys_within(slot, kept, block));
+  if (kept < request.computed) {
     const std::span<const BlockKey> keys = core.prefix.keys_within(slot, request.computed, block);
-    const auto kept = static_cast<std::size_t>(blocks_for(std::max(worth.kept, Tokens{0}), block).count());
-    core.tiers->discard(keys.subspan(
-        std::min(keys.size(), std::max(kept, core.prefix.first_own(slot, user_of(request), request.computed, block)))));
+    const auto first = static_cast<std::size_t>(blocks_for(std::max(kept, Tokens{0}), block).count());
+    core.tiers->discard(keys.subspan(std::min(
+        keys.size(), std::max(first, core.prefix.first_own(slot, user_of(request), request.computed, block)))));
   }
-  if (policies.table.on_end != nullptr) part(core, slot, now, policies);
-  if (!may_pin || !(worth.pinned.count() > 0)) return;
+  const bool pins = may_pin && worth.pinned.count() > 0;
+  // A pin holds no more than is kept. Without one, Retention alone says what the device parts with.
+  if (policies.table.on_end != nullptr || (pins && kept < request.computed))
+    part(core, slot, pins ? kept : request.computed, now, policies);
+  if (!pins) return;
   core.prefix.pin(slot, {{}, core.footprint(request).device, request.spec.session, now + worth.pinned});
   request.blocks = TokenBlocks{0};
   request.slack = Tokens{0};

@@ -4,6 +4,8 @@
 
 #include "sluice/policy/caching/write_through.hpp"
 
+#include <algorithm>
+
 namespace sluice {
 
 /// KVFlow's idea (NeurIPS 2025, arXiv:2507.07400). The paper knows an agent workflow's graph: the KV of the agent that
@@ -13,7 +15,7 @@ namespace sluice {
 /// used leaves first when the session releases it.
 struct SoonestFirst : BasicWriteThrough<Writes::behind, Feed::evicted> {
   static constexpr bool looks_ahead = true;
-  static constexpr HintSet uses_hints{.release = true, .prefetch = true};
+  static constexpr HintSet uses_hints{.keep = true, .release = true, .prefetch = true};
 
   /// The host's memory, ordered by the next use.
   [[nodiscard]] static Tier first_tier(Tier host) {
@@ -21,7 +23,7 @@ struct SoonestFirst : BasicWriteThrough<Writes::behind, Feed::evicted> {
     return host;
   }
   Tokens write(const View& view, const RequestRow& row) const {
-    return row.hints(heeded<SoonestFirst>).release ? Tokens{0} : BasicWriteThrough::write(view, row);
+    return std::min(BasicWriteThrough::write(view, row), row.hints(heeded<SoonestFirst>).kept());
   }
   /// Above 1 for a request that waits, the more the earlier it arrived; up to 1 for one that is announced.
   template <class Cost>

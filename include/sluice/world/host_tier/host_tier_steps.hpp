@@ -25,6 +25,19 @@ inline void pin_for_session(MachineCore& core, std::uint32_t session, std::uint6
   core.tier.pin_session(session, salt, std::move(keys), until, now);
 }
 
+/// What the tier has of a request that has ended. Of the blocks beyond those that its policy keeps, what no other
+/// session has had leaves first; the others are pinned.
+inline void stay_or_leave(MachineCore& core, const KeptKv& kept, std::uint64_t salt, Seconds until, Seconds now,
+                          std::vector<RecordKey> keys) {
+  core.tier.note_user(keys, kept.user());
+  if (kept.stays < Tokens{std::ssize(keys) * core.block_tokens}) {
+    const auto stay = static_cast<std::size_t>(std::max<std::int64_t>(0, kept.stays.count() / core.block_tokens));
+    core.tier.leave_first(std::span<const RecordKey>(keys).subspan(stay), kept.user());
+    keys.resize(stay);
+  }
+  pin_for_session(core, kept.session, salt, until, now, std::move(keys));
+}
+
 /// A session's next request joins: what the tier has of the session's earlier ones, or will get, is not pinned for it.
 inline void unpin_session(MachineCore& core, std::uint32_t session) {
   core.tier.unpin_session(session);
@@ -72,14 +85,7 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
   keys.resize(static_cast<std::size_t>(full));
   if (full == first) {
     core.tier.unpin(keys);
-    core.tier.note_user(keys, sequence.kept.user());
-    if (sequence.kept.stays < Tokens{full * core.block_tokens}) {
-      const std::int64_t stay = std::max<std::int64_t>(0, sequence.kept.stays.count() / core.block_tokens);
-      core.tier.leave_first(std::span<const RecordKey>(keys).subspan(static_cast<std::size_t>(stay)),
-                            sequence.kept.user());
-      keys.resize(static_cast<std::size_t>(stay));
-    }
-    pin_for_session(core, sequence.kept.session, salt, sequence.pinned_until, now, std::move(keys));
+    stay_or_leave(core, sequence.kept, salt, sequence.pinned_until, now, std::move(keys));
     return core.sequences.leave(sequence);
   }
   core.sequences.depart(sequence, keys, first,
@@ -132,8 +138,7 @@ void settle(MachineCore& core, Seconds now, const Added& added) {
       core.tier.touch_again(keys, one.kept.worth);
       keys.insert(keys.end(), one.keys.begin(),
                   one.keys.begin() + static_cast<std::ptrdiff_t>(core.tier.find(one.keys)));
-      core.tier.note_user(keys, one.kept.user());
-      pin_for_session(core, one.kept.session, one.salt, one.pinned_until, now, std::move(keys));
+      stay_or_leave(core, one.kept, one.salt, one.pinned_until, now, std::move(keys));
     }
     core.tier.unpin(one.known);
     departed.erase(departed.begin() + static_cast<std::ptrdiff_t>(i));
