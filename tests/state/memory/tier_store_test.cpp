@@ -533,3 +533,49 @@ TEST_CASE("making room asks once for each block that stays, however often others
     CHECK(store.make_room_for(staying + leaving, 1e9, nothing_stays, [](BlockKey) {}) == staying + leaving);
   }
 }
+
+TEST_CASE("blocks that are to leave first are the next to leave, whatever was used before, and until they are used") {
+  for (const Replacement replacement :
+       {Replacement::least_recent, Replacement::least_frequent, Replacement::adaptive, Replacement::least_worth}) {
+    CAPTURE(name(replacement));
+    Random random(67);
+    std::size_t checked = 0;
+    const auto nothing_stays = [](BlockKey) { return false; };
+    for (int round = 0; round < 300; ++round) {
+      TierStore store(TokenBlocks{24}, replacement);
+      Keys path;
+      for (int request = 0; request < 60; ++request) {
+        path = random_path(random, 3, 8);
+        const double worth = random.uniform();
+        store.store(path, TierStore::Forget{}, [worth](std::size_t) { return worth; });
+      }
+      Keys held;
+      std::copy_if(path.begin(), path.end(), std::back_inserter(held), [&](BlockKey key) { return store.holds(key); });
+      if (held.empty()) continue;
+      std::set<BlockKey> released;
+      Keys given_up;
+      for (const BlockKey key : held)
+        if (replacement != Replacement::least_worth || store.may_evict(key, 1)) given_up.push_back(key);
+      store.leave_first(given_up, [](std::size_t) { return false; });
+      released.insert(given_up.begin(), given_up.end());
+      if (released.size() > 1 && random.below(2) == 0) { // one is used after all
+        store.touch({given_up.data(), 1}, [](std::size_t) { return 2.0; });
+        released.erase(given_up.front());
+      }
+      Keys left;
+      const std::size_t before = store.size();
+      const std::size_t room = store.capacity() - before + released.size();
+      if (round % 2 == 0 || replacement == Replacement::least_worth) {
+        CHECK(store.make_room_for(room, 1e9, nothing_stays, [&](BlockKey key) { left.push_back(key); }) == room);
+      } else {
+        Keys others; // stored at once, in the room of what leaves
+        for (std::size_t i = 0; i < room; ++i) others.push_back(next_key(BlockKey{99}, i));
+        CHECK(store.store(others, [&](BlockKey key) { left.push_back(key); }) == room);
+      }
+      REQUIRE(left.size() == released.size());
+      for (const BlockKey key : left) CHECK(released.count(key) == 1);
+      checked += left.size();
+    }
+    CHECK(checked >= 50);
+  }
+}

@@ -48,7 +48,7 @@ class TierStore {
     SLUICE_ASSERT(capacity.count() >= 0, "no negative number of blocks");
     blocks_.reserve(capacity_);
     index_ = KeyIndex(capacity_);
-    lists_.resize(replacement == Replacement::adaptive ? 2 : 1);
+    lists_.resize(replacement == Replacement::adaptive ? 3 : 1);
     if (replacement == Replacement::adaptive) ghosts_ = Ghosts(capacity_);
     if (replacement == Replacement::least_worth) {
       worth_.reserve(capacity_);
@@ -194,8 +194,9 @@ class TierStore {
   /// in no list, and `newer` is its place in `aside_`.
   static constexpr std::uint32_t not_held = nobody - 1, set_aside = nobody - 2;
   static constexpr std::size_t ahead = 8; ///< keys whose places are fetched early
-  /// ARC's lists: used once or more often; of held blocks, and of those that it remembers.
-  enum : std::uint32_t { once = 0, often = 1 };
+  /// ARC's lists: used once or more often; of held blocks, and of those that it remembers. And the held blocks that
+  /// leave first, whatever the target: nobody will use them, so ARC learns nothing from them and remembers none.
+  enum : std::uint32_t { once = 0, often = 1, released = 2 };
 
   struct Block {
     std::uint32_t key_low = 0, key_high = 0; ///< halves, so that a block is 20 bytes and not 24
@@ -258,7 +259,9 @@ class TierStore {
   /// The block is the oldest of the list that loses blocks first.
   void move_first(std::uint32_t block) {
     const std::uint32_t from = blocks_[block].list;
-    const std::uint32_t to = replacement_ == Replacement::least_frequent ? lowest_ : 0;
+    const std::uint32_t to = replacement_ == Replacement::least_frequent ? lowest_
+                             : replacement_ == Replacement::adaptive     ? std::uint32_t{released}
+                                                                         : 0;
     unlink(block);
     List& list = lists_[to];
     Block& of = blocks_[block];
@@ -371,7 +374,7 @@ class TierStore {
       return false;
     case Replacement::adaptive: {
       const std::uint32_t list = losing_list(static_cast<std::size_t>(target_));
-      return evicts_from(list) || evicts_from(list == once ? often : once);
+      return evicts_from(released) || evicts_from(list) || evicts_from(list == once ? often : once);
     }
     case Replacement::least_worth:
       break;
@@ -479,6 +482,7 @@ class TierStore {
   template <class Evicted>
   void evict_and_remember(std::uint32_t block, Evicted& evicted) {
     const std::uint32_t list = blocks_[block].list;
+    if (list == released) return evict(block, evicted);
     ghosts_.add(list, blocks_[block].key());
     if (ghosts_.count(list) > capacity_) ghosts_.drop_oldest(list);
     evict(block, evicted);
@@ -489,13 +493,15 @@ class TierStore {
     // This request's blocks stay: they are the most recent of the second list, since they have just been touched.
     const std::size_t wanted = keys.size() - held;
     const std::size_t missing = size_ + wanted > capacity_ ? size_ + wanted - capacity_ : 0;
+    const std::size_t from_released = std::min(missing, lists_[released].count);
     const auto target = static_cast<std::size_t>(target_);
     const std::size_t from_once =
         lists_[once].count >= target
             ? std::min(lists_[once].count, lists_[once].count - target + (target > 0 ? 1u : 0u))
             : 0;
-    if (wanted > 0 && missing > from_once + (lists_[often].count - held)) return 0;
-    for (std::size_t i = 0; i < missing; ++i) evict_and_remember(lists_[losing_list(target)].oldest, evicted);
+    if (wanted > 0 && missing > from_released + from_once + (lists_[often].count - held)) return 0;
+    for (std::size_t i = 0; i < missing; ++i)
+      evict_and_remember(lists_[i < from_released ? std::uint32_t{released} : losing_list(target)].oldest, evicted);
     for (const BlockKey key : keys) {
       if (held > 0 && block_of(key) != nobody) continue;
       if (remembered) ghosts_.remove(key);
