@@ -7,6 +7,7 @@
 #include "sluice/policy/placement/solver/planner.hpp"
 #include "sluice/state/plan/space.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -67,12 +68,15 @@ struct BasicDistancePlacement {
       return take_solution(
           task, count, solution, [&](std::size_t i) { return solution.offloaded[i]; }, plan, binding);
     };
-    if (take()) return true;
+    bool taken = take();
     // The search knows no budget of the host: for a longer window it may have put layers there that a shorter one has
     // room for on the device.
-    if (binding != Binding::host_memory || state.instance.window_max == state.instance.window_min) return false;
-    state.instance.window_max = state.instance.window_min;
-    return take();
+    Instance& instance = state.instance;
+    while (!taken && binding == Binding::host_memory && instance.window_max > instance.window_min) {
+      instance.window_max = std::max(instance.window_min, instance.window_max / 2);
+      taken = take();
+    }
+    return taken;
   }
 };
 
