@@ -99,6 +99,38 @@ TEST_CASE("hints: lines of JSON may have them, those without sessions all but pr
                         "sessions, or ttl");
 }
 
+TEST_CASE("hints: a scaled rate scales the times after which the trace brings the next request, and no other delays") {
+  const std::string said = R"({"ttl": 30, "prefetch": 12})";
+  const auto run = [&](double scale) {
+    const std::string one = R"("input_toks": 5, "output_toks": 2, "queued_ts": 1, "scheduled_ts": 1, )"
+                            R"("first_token_ts": 2, "last_token_ts": 3, "session": 4, "turn": 0)";
+    Shaped<VllmRunReader> reader(VllmRunReader{lines_of(line(one, said), "trace")}, {.rate_scale = scale});
+    const auto request = reader.next();
+    REQUIRE((request && *request));
+    return (*request)->hints;
+  };
+  CHECK(run(2) == SessionHints{.ttl = Seconds{15}, .prefetch = Seconds{6}});
+  CHECK(run(0.01) == SessionHints{.ttl = Seconds{3000}, .prefetch = Seconds{1200}});
+  CHECK(run(0.001) == SessionHints{.ttl = longest_hint, .prefetch = longest_hint});
+  CHECK(run(20'000) == SessionHints{.ttl = Seconds{30} / 20'000.0});
+  const SessionSpec spec = *parse_sessions("chat:sessions=5,turns=3,user=20,hints=all");
+  for (const bool open : {false, true}) {
+    const auto all =
+        read_all(Shaped<SessionGenerator>{SessionGenerator{spec, 5}, {.rate_scale = 4, .open_sessions = open}});
+    REQUIRE(all);
+    for (const RequestSpec& request : *all)
+      if (!request.hints.release) CHECK(request.hints.prefetch == Seconds{open ? 5 : 20});
+  }
+}
+
+TEST_CASE("hints: a generated delay below what readers take is not said") {
+  SessionGenerator generator(*parse_sessions("chat:sessions=3,turns=2,user=0.0004,hints=all"), 5);
+  const auto all = read_all(generator);
+  REQUIRE(all);
+  for (const RequestSpec& request : *all)
+    CHECK((request.hints.said() - HintSet{.keep = true, .release = true}) == HintSet{});
+}
+
 TEST_CASE("hints: generated sessions say what is true, and are otherwise the same") {
   const std::string text = "agents:sessions=20,rate=1,turns=lognormal(6,0.5),compact=0.2";
   const auto generate = [](const std::string& of, std::vector<std::vector<ContentPiece>>& content) {

@@ -10,6 +10,7 @@
 #include "sluice/workload/request.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -20,6 +21,9 @@
 #include <vector>
 
 namespace sluice {
+
+/// The shortest `ttl` and `prefetch` that readers and the API take.
+inline constexpr Seconds shortest_hint{1e-3};
 
 /// The longest prompt or output that a reader accepts: two thousand times current contexts, and small enough that sums
 /// over a trace do not overflow.
@@ -75,7 +79,7 @@ template <class Reader>
 /// Options for workloads of every format.
 struct ReadOptions {
   std::optional<std::int64_t> limit{}; ///< read at most this many requests
-  double rate_scale = 1.0;             ///< arrival times are divided by this: 2 doubles the rate
+  double rate_scale = 1.0;             ///< arrival times, and hints of them, are divided by this: 2 doubles the rate
   Slo slo{};                           ///< for requests that have no SLO of their own and no class
   std::vector<SloClass> slo_classes{}; ///< classes from which requests without their own SLO are drawn
   std::uint64_t class_seed = 1;        ///< seed of these draws
@@ -104,6 +108,7 @@ class Shaped {
     if (!request || !*request) return request;
     ++taken_;
     (*request)->arrival = (*request)->arrival / options_.rate_scale;
+    if (arrives_as_recorded(**request)) scale((*request)->hints);
     // A request's own SLO and priority (from a server's record, or a trace's columns) take precedence. A priority of 0
     // counts as none: a server's record leaves it out, and readers give 0 for a field that is missing.
     const SloClass* drawn = draws_.none() ? nullptr : &draws_.next();
@@ -120,6 +125,21 @@ class Shaped {
   [[nodiscard]] const ReadOptions& options() const { return options_; }
 
  private:
+  /// Whether the session's next request arrives by the trace, and not by its own delay after the answer.
+  [[nodiscard]] bool arrives_as_recorded(const RequestSpec& request) const {
+    if (request.follows) return options_.open_sessions;
+    // No turn of a recorded run follows another; elsewhere only a session's first turn does not.
+    constexpr bool is_run = requires(Reader & reader) { reader.next_record(); };
+    return is_run || options_.open_sessions || request.session == 0;
+  }
+  /// The next request comes sooner by the same factor as all. A time that no reader would take is not said.
+  void scale(SessionHints& hints) const {
+    for (Seconds* const time : {&hints.ttl, &hints.prefetch}) {
+      *time = std::min(*time / options_.rate_scale, longest_hint);
+      if (*time < shortest_hint) *time = Seconds{0};
+    }
+  }
+
   Reader reader_;
   ReadOptions options_;
   SloDraws draws_;

@@ -78,7 +78,7 @@ SLUICE_INLINE SessionHints SessionGenerator::look_ahead() {
   continue_session();
   std::swap(content_, coming_);
   SessionHints hints;
-  if (delay_.count() > 0) hints = {std::min(2 * delay_, longest_hint), std::min(delay_, longest_hint)};
+  if (delay_ >= shortest_hint) hints = {std::min(2 * delay_, longest_hint), std::min(delay_, longest_hint)};
   if (compactions_ > compactions) hints.keep = static_cast<std::int32_t>(systems_[system_].count());
   return hints;
 }
