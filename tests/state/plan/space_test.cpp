@@ -120,6 +120,27 @@ TEST_CASE("an inconsistent instance is refused in one line") {
   refused([&](Instance& i) { i.window_min = 3; });
   refused([&](Instance& i) { i.iterations = 0; });
   refused([&](Instance& i) { i.deadline_s = nan; });
+  KvGroups groups;
+  REQUIRE(groups.add(0, {.entry = 64}));
+  const KvBlocks kv(groups, Tokens{16});
+  const auto in_groups = [&](Instance& i) {
+    i.kv = &kv;
+    i.among = LayerSet::all(1);
+    i.requests[0].tokens = Tokens{5};
+  };
+  Instance grouped = good;
+  in_groups(grouped);
+  CHECK(check(grouped).ok());
+  refused([&](Instance& i) { i.among = LayerSet::all(5); });
+  refused([&](Instance& i) { i.units = 0; });
+  refused([&](Instance& i) {
+    in_groups(i);
+    i.among = {};
+  });
+  refused([&](Instance& i) {
+    in_groups(i);
+    i.requests[0].tokens = Tokens{0};
+  });
   refused([&](Instance& i) { i.weights = {LayerSet::all(1), 0, 1}; });
   refused([&](Instance& i) { i.weights = {LayerSet::all(1), 1, 0}; });
   refused([&](Instance& i) { i.weights = {LayerSet::all(max_layers), 1, 1}; });

@@ -35,9 +35,17 @@ SLUICE_INLINE Status check(const Instance& instance) {
     return bad("device_blocks", "the budget is negative", "a whole number of at least 0");
   if (instance.block_tokens < Tokens{1})
     return bad("block_tokens", "a block holds no token", "a whole number of at least 1");
+  if (instance.among.highest() >= instance.layers())
+    return bad("among", "a layer that the model does not have may be offloaded", "layers of the model");
+  if (instance.units < 1)
+    return bad("units", "a token block has " + std::to_string(instance.units) + " layer blocks", "at least 1");
+  if (instance.kv != nullptr && instance.among.empty())
+    return bad("among", "no layer may be offloaded, and layers keep different amounts", "at least one layer");
   for (const InstanceRequest& request : instance.requests) {
     if (request.blocks < LayerBlocks{0} || request.tokens < Tokens{0} || request.deposit < 0)
       return bad("requests", "a count is negative", "blocks, tokens and deposit of at least 0");
+    if (instance.kv != nullptr && request.tokens < Tokens{1})
+      return bad("requests", "a request has no tokens, and layers keep different amounts", "tokens of at least 1");
     if (!(request.slo_s > 0)) return bad("slo_s", "the SLO is " + std::to_string(request.slo_s), "a number above 0");
   }
   if (!instance.weights.empty()) {
