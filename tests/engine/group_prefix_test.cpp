@@ -20,19 +20,19 @@ using sluice::testing::Trial;
 namespace {
 
 template <class Retained>
-using System = With<VllmRecompute, Retained, testing::SmallCost, BasicSimulated<testing::SmallCost>, Summary>;
-using Dropping = System<Drop>;
-using Finding = System<KeepUntilOverwritten>;
-using FindingEverywhere = System<KeepUntilOverwrittenAt<EveryBlock>>;
-using FindingBranches = System<KeepUntilOverwrittenAt<BranchPoints>>;
+using SharedSystem = With<VllmRecompute, Retained, testing::SmallCost, BasicSimulated<testing::SmallCost>, Summary>;
+using DroppingShared = SharedSystem<Drop>;
+using FindingAtChunks = SharedSystem<KeepUntilOverwritten>;
+using FindingAtBlocks = SharedSystem<KeepUntilOverwrittenAt<EveryBlock>>;
+using FindingAtBranches = SharedSystem<KeepUntilOverwrittenAt<BranchPoints>>;
 
-struct Outcomes {
+struct SharedOutcomes {
   double end_s = 0;
   std::int64_t found = 0, delivered = 0, preempted = 0, steps = 0;
 };
 
 /// The keys of each prompt: some begin with the same blocks.
-std::vector<std::vector<BlockKey>> keys_of(const Trial& trial, Random& random) {
+std::vector<std::vector<BlockKey>> shared_keys_of(const Trial& trial, Random& random) {
   std::vector<std::vector<BlockKey>> keys;
   for (std::size_t i = 0; i < trial.requests.size(); ++i) {
     const std::uint64_t topic = random.below(2), shared = random.below(8);
@@ -45,12 +45,12 @@ std::vector<std::vector<BlockKey>> keys_of(const Trial& trial, Random& random) {
 }
 
 template <class E>
-Outcomes serve(const Trial& trial, const std::vector<std::vector<BlockKey>>& keys) {
+SharedOutcomes serve_shared(const Trial& trial, const std::vector<std::vector<BlockKey>>& keys) {
   auto made = E::make(testing::trial_config<E>(trial, {}));
   REQUIRE(made);
   E& engine = *made;
   const LayerBlocks room = engine.ledger().device().capacity();
-  Outcomes outcomes;
+  SharedOutcomes outcomes;
   for (std::size_t next = 0;;) {
     for (; next < keys.size() && trial.requests[next].arrival <= engine.now(); ++next)
       (void)engine.submit(trial.requests[next], keys[next]);
@@ -76,7 +76,7 @@ Outcomes serve(const Trial& trial, const std::vector<std::vector<BlockKey>>& key
 }
 
 /// Four layers: one keeps all, one a window, two a state of two blocks' size.
-Trial hybrid(std::int64_t requests_fit) {
+Trial hybrid_trial(std::int64_t requests_fit) {
   Trial trial;
   trial.layers = 4;
   trial.batch = 8;
@@ -99,10 +99,11 @@ TEST_CASE("requests that share prefixes are all served on hybrids, with preempti
   double dropping_s = 0, finding_s = 0;
   for (int round = 0; round < 60; ++round) {
     const Trial trial = testing::in_groups(testing::random_trial(random), random);
-    const std::vector<std::vector<BlockKey>> keys = keys_of(trial, random);
-    const Outcomes dropping = serve<Dropping>(trial, keys);
-    for (const Outcomes& finding :
-         {serve<Finding>(trial, keys), serve<FindingEverywhere>(trial, keys), serve<FindingBranches>(trial, keys)}) {
+    const std::vector<std::vector<BlockKey>> keys = shared_keys_of(trial, random);
+    const SharedOutcomes dropping = serve_shared<DroppingShared>(trial, keys);
+    for (const SharedOutcomes& finding :
+         {serve_shared<FindingAtChunks>(trial, keys), serve_shared<FindingAtBlocks>(trial, keys),
+          serve_shared<FindingAtBranches>(trial, keys)}) {
       CHECK(finding.delivered == dropping.delivered);
       found += finding.found;
       preempted += finding.preempted;
@@ -121,12 +122,12 @@ TEST_CASE("one group of all tokens serves as equal layers do, with shared prefix
   for (int round = 0; round < 80; ++round) {
     Trial trial = testing::random_trial(random);
     trial.batch = 1; // two that find the same free blocks at once count them twice, on equal layers until one ends
-    const std::vector<std::vector<BlockKey>> keys = keys_of(trial, random);
-    const Outcomes alike = serve<Finding>(trial, keys);
+    const std::vector<std::vector<BlockKey>> keys = shared_keys_of(trial, random);
+    const SharedOutcomes alike = serve_shared<FindingAtChunks>(trial, keys);
     KvGroups kv;
     for (int layer = 0; layer < trial.layers; ++layer) REQUIRE(kv.add(layer, {.entry = 256}));
     trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
-    const Outcomes groups = serve<Finding>(trial, keys);
+    const SharedOutcomes groups = serve_shared<FindingAtChunks>(trial, keys);
     CHECK(groups.end_s == alike.end_s);
     CHECK(groups.steps == alike.steps);
     CHECK(groups.found == alike.found);
@@ -136,7 +137,7 @@ TEST_CASE("one group of all tokens serves as equal layers do, with shared prefix
 }
 
 TEST_CASE("what a hybrid finds depends on where checkpoints lie") {
-  Trial trial = hybrid(64);
+  Trial trial = hybrid_trial(64);
   for (int i = 0; i < 4; ++i) { // one after the other, each in two chunks of 64 tokens
     RequestSpec spec;
     spec.arrival = Seconds{10.0 * i};
@@ -151,9 +152,9 @@ TEST_CASE("what a hybrid finds depends on where checkpoints lie") {
         keys[i].push_back(next_key(block == 0 ? BlockKey{} : keys[i].back(), block < shared ? 1 : 1000 + i));
     return serves(keys).found;
   };
-  const auto at_ends = [&](const auto& keys) { return serve<Finding>(trial, keys); };
-  const auto everywhere = [&](const auto& keys) { return serve<FindingEverywhere>(trial, keys); };
-  const auto at_branches = [&](const auto& keys) { return serve<FindingBranches>(trial, keys); };
+  const auto at_ends = [&](const auto& keys) { return serve_shared<FindingAtChunks>(trial, keys); };
+  const auto everywhere = [&](const auto& keys) { return serve_shared<FindingAtBlocks>(trial, keys); };
+  const auto at_branches = [&](const auto& keys) { return serve_shared<FindingAtBranches>(trial, keys); };
   CHECK(found(at_ends, 5) == 3 * 64); // the first chunk
   CHECK(found(at_ends, 3) == 0);
   CHECK(found(everywhere, 5) == 3 * 80);
@@ -168,12 +169,12 @@ TEST_CASE(
   for (std::uint64_t block = 0; block < 9; ++block)
     keys.push_back(next_key(keys.empty() ? BlockKey{} : keys.back(), block));
   for (const std::int64_t more : {11, 10}) {
-    Trial trial = hybrid(1);
+    Trial trial = hybrid_trial(1);
     const std::int64_t first = trial.kv.blocks.room(9);
     trial.device = LayerBlocks{first + more};
-    auto made = FindingEverywhere::make(testing::trial_config<FindingEverywhere>(trial, {}));
+    auto made = FindingAtBlocks::make(testing::trial_config<FindingAtBlocks>(trial, {}));
     REQUIRE(made);
-    FindingEverywhere& engine = *made;
+    FindingAtBlocks& engine = *made;
     const RequestSpec spec{Seconds{0}, Tokens{144}, Tokens{90}, {}};
     REQUIRE(engine.submit(spec, keys));
     while (engine.view().rows[0].computed < Tokens{144}) REQUIRE(engine.step() == Stepped::ran);
