@@ -2,6 +2,7 @@
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/prefix_tiers.hpp"
+#include "sluice/engine/systems/scorpio.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
@@ -221,7 +222,7 @@ struct HoldsWhileBusy {
     GateAnswer answer;
     if (outlook.engine().alive() == 0) return answer;
     answer.admit = false;
-    answer.hold = Hold{.order = -static_cast<double>(newcomer.sequence), .until = Seconds{1e9}};
+    answer.hold = Hold{.order = {.rank = -static_cast<double>(newcomer.sequence)}, .until = Seconds{1e9}};
     return answer;
   }
 };
@@ -269,6 +270,122 @@ TEST_CASE("EngineLoop asks again for generations that a gate holds, in its order
   loop.fail(Error{ErrorCode::bad_input, "the device", "it has failed", "one that works"});
   loop.tell(loop.engine().now());
   CHECK(told.all().at(GenerationId{7}).front().kind == Kind::failed);
+}
+
+namespace {
+
+/// Drawn tokens with a tier. A request's KV is that which the last search has found, as TokenSource says.
+class TierTokens final : public TokenSource {
+ public:
+  TierTokens() : drawn_(hundred()) {}
+  std::optional<std::uint64_t> seek(const Generation& generation,
+                                    const std::function<Tokens(const FoundPrefix&)>& would_load) override {
+    disk_asked += would_load({.below = Tokens{16}, .lower = Tokens{32}, .lower_time = Seconds{0}}) > Tokens{16} ? 1 : 0;
+    searches_[++begun_] = generation;
+    return begun_;
+  }
+  Tokens find(std::uint64_t search) override {
+    last_ = searches_.at(search);
+    searches_.erase(search);
+    return Tokens{16 * ++found_}; // other requests have written to the tier meanwhile
+  }
+  void leave_search(std::uint64_t search) override { searches_.erase(search); }
+  void enter(RequestId id, const Generation& generation) override {
+    CHECK(last_.prompt == generation.prompt);
+    CHECK(last_.salt == generation.salt);
+    CHECK(generation.on_host == Tokens{16 * found_});
+    last_ = {};
+    entered.push_back(generation.salt);
+    drawn_.enter(id, generation);
+  }
+  std::span<const std::int32_t> generated(RequestId id, std::size_t count) override {
+    return drawn_.generated(id, count);
+  }
+  std::span<const std::vector<TokenChance>> chances(RequestId id) override { return drawn_.chances(id); }
+  bool stopped(RequestId id) override { return drawn_.stopped(id); }
+  void forget(RequestId id) override { drawn_.forget(id); }
+
+  std::vector<std::uint64_t> entered; ///< salts
+  int disk_asked = 0;                 ///< searches that wanted records
+
+ private:
+  DrawnTokens drawn_;
+  std::uint64_t begun_ = 0;
+  std::int64_t found_ = 0;
+  std::map<std::uint64_t, Generation> searches_;
+  Generation last_; ///< of the last `find`
+};
+
+} // namespace
+
+TEST_CASE("EngineLoop looks up the prompt of a generation that was held again, and it gets no other prompt's KV") {
+  TierTokens tokens;
+  Told told;
+  EngineLoop<Simulated8b, HoldsWhileBusy> loop(tokens, told, {});
+  REQUIRE(loop.make([&](EventListener& feed) {
+                Simulated8b::Config config = configure<Simulated8b>(simulated_server(1000));
+                config.observers = std::tuple{GenerationFeed{&feed}};
+                return config;
+              })
+              .ok());
+  const auto enter = [&](std::uint64_t id) {
+    Generation one = generation(200, 5);
+    one.prompt.front() = static_cast<std::int32_t>(id);
+    one.salt = one.sequence = id; // of another key
+    loop.enter(GenerationId{id}, one);
+  };
+  enter(1);
+  CHECK(loop.step() == Stepped::ran);
+  for (const std::uint64_t id : {2U, 3U, 4U}) enter(id);
+  while (loop.step() == Stepped::ran) {
+  }
+  loop.tell(loop.engine().now());
+  CHECK(tokens.entered == std::vector<std::uint64_t>{1, 4, 3, 2});
+  CHECK(tokens.disk_asked == 4); // a held one does not wait for the disk again
+  for (const std::uint64_t id : {1U, 2U, 3U, 4U}) CHECK(tokens_of(told.all().at(GenerationId{id})).size() == 5);
+}
+
+namespace {
+
+/// Holds newcomers while the engine is not empty, for three seconds.
+struct HoldsThreeSeconds {
+  template <class E>
+  GateAnswer answer(const Generation& /*newcomer*/, const Outlook<E>& outlook) const {
+    GateAnswer answer;
+    if (outlook.engine().alive() == 0 || outlook.engine().now() >= outlook.arrival() + Seconds{3}) return answer;
+    answer.admit = false;
+    answer.hold = Hold{.until = outlook.arrival() + Seconds{3}};
+    return answer;
+  }
+};
+
+} // namespace
+
+TEST_CASE("EngineLoop is not idle while a gate holds somebody and the engine is empty, and says when it must ask") {
+  using E = With<Scorpio, GenerationFeed>;
+  DrawnTokens tokens(hundred());
+  Told told;
+  EngineLoop<E, HoldsThreeSeconds> loop(tokens, told, {});
+  REQUIRE(loop.make([&](EventListener& feed) {
+                E::Config config = configure<E>(simulated_server(1000));
+                config.observers = std::tuple{GenerationFeed{&feed}};
+                return config;
+              })
+              .ok());
+  loop.engine().idle_until(Seconds{10});
+  CHECK(loop.next_due() == never_due);
+  Generation late = generation(100, 5);
+  late.slo = {Seconds{0.001}, Seconds{1}}; // its deadline has passed: the step refuses it
+  loop.enter(GenerationId{1}, late, Seconds{1});
+  loop.enter(GenerationId{2}, generation(100, 5));
+  CHECK(loop.next_due() == Seconds{13});
+  CHECK(loop.step() == Stepped::ran);
+  CHECK(loop.next_due() == never_due);
+  while (loop.step() == Stepped::ran) {
+  }
+  loop.tell(loop.engine().now());
+  CHECK(told.all().at(GenerationId{1}).back().kind == Kind::refused);
+  CHECK(tokens_of(told.all().at(GenerationId{2})).size() == 5);
 }
 
 TEST_CASE("EngineThread delivers every generation's tokens in order and once, and its finish reason") {

@@ -504,3 +504,105 @@ TEST_CASE("ForecastSlo refuses permanently an SLO that this engine can never mee
   CHECK(served.of[0].error.code == "slo_never_keepable");
   CHECK(served.of[0].error.message.find("not keepable even with nobody else here") != std::string::npos);
 }
+
+namespace {
+
+/// The gate of a loop, which the test may look into.
+struct Seen {
+  ForecastSlo* gate;
+
+  template <class E>
+  [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook) const {
+    return gate->answer(newcomer, outlook);
+  }
+  void left(const Hold& hold) const { gate->left(hold); }
+};
+
+/// Runs one request whose gaps between tokens no prompt may lengthen, so that the gate holds all newcomers.
+struct HoldsAll {
+  using E = With<VllmSwap, GenerationFeed>;
+  struct Order final : GenerationListener {
+    void happened(std::vector<GenerationEvent> events) override {
+      for (const GenerationEvent& event : events)
+        if (event.kind == GenerationEvent::Kind::accepted) accepted.push_back(static_cast<std::uint64_t>(event.id));
+    }
+    std::vector<std::uint64_t> accepted;
+  };
+
+  ForecastSlo gate;
+  DrawnTokens tokens{{1, 2, 3}};
+  Order told;
+  EngineLoop<E, Seen> loop{tokens, told, Seen{&gate}};
+
+  HoldsAll() {
+    gate.mode = ForecastMode::hard;
+    gate.clock = [] { return 0.0; };
+    const Status made = loop.make([&](EventListener& feed) {
+      E::Config config = configure<E>(small_server());
+      config.observers = std::tuple{GenerationFeed{&feed}};
+      return config;
+    });
+    REQUIRE(made.ok());
+    enter(1, asking(50, 100, {Slo{}.ttft, Seconds{0.04}}));
+    step(5);
+    REQUIRE(told.accepted == std::vector<std::uint64_t>{1});
+  }
+  static Generation asking(std::size_t prompt, std::int64_t most, const Slo& slo) {
+    Generation one;
+    one.prompt.assign(prompt, 5);
+    one.max_tokens = most;
+    one.slo = slo;
+    return one;
+  }
+  static Generation held(std::size_t prompt) { return asking(prompt, 20, {Seconds{10}, Seconds{0.2}}); }
+  void enter(std::uint64_t id, const Generation& one) { loop.enter(GenerationId{id}, one); }
+  /// It was refused before, and told to return now.
+  void keep(const Generation& one) {
+    (void)gate.room.keep(one, {.asks = WaitingRoom::digest_of(one), .work = 4, .due = loop.engine().now()});
+  }
+  void step(int times) {
+    for (int i = 0; i < times; ++i) (void)loop.step();
+    loop.tell(loop.engine().now());
+  }
+  double forecasts() { return metric({{}, {}, metrics_text(loop.figures())}, "forecasts_total"); }
+};
+
+} // namespace
+
+TEST_CASE("ForecastSlo looks at no newcomer while one that has returned is held, and admits that one first") {
+  HoldsAll of;
+  const Generation small = HoldsAll::held(400), returns = HoldsAll::held(900), later = HoldsAll::held(300);
+  of.enter(2, small);
+  of.keep(returns);
+  of.enter(3, returns);
+  of.step(1);
+  const double before = of.forecasts();
+  of.enter(4, later);
+  CHECK(of.forecasts() == before); // not looked at
+  of.step(1);
+  REQUIRE(of.told.accepted.size() == 1); // all three are held
+  CHECK(of.gate.room.expected(WaitingRoom::after_all, of.loop.engine().now()).size() == 1);
+  of.step(300);
+  CHECK(of.told.accepted == std::vector<std::uint64_t>{1, 3, 4, 2}); // then the least work
+  CHECK(of.gate.room.size() == 0);
+}
+
+TEST_CASE("ForecastSlo keeps the place of a held client that leaves, and looks at the next one") {
+  HoldsAll of;
+  const Generation returns = HoldsAll::held(900);
+  of.keep(returns);
+  of.enter(2, returns);
+  of.step(1);
+  of.enter(3, HoldsAll::held(300));
+  const double before = of.forecasts();
+  of.step(1);
+  CHECK(of.gate.room.find(WaitingRoom::digest_of(returns), of.loop.engine().now()) == nullptr); // it is held
+  CHECK(of.forecasts() == before);
+  of.loop.leave(GenerationId{2});
+  CHECK(of.gate.room.find(WaitingRoom::digest_of(returns), of.loop.engine().now()) != nullptr);
+  CHECK(of.gate.room.expected(WaitingRoom::after_all, of.loop.engine().now()).empty());
+  of.step(1);
+  CHECK(of.forecasts() > before);
+  of.step(300);
+  CHECK(of.told.accepted == std::vector<std::uint64_t>{1, 3});
+}

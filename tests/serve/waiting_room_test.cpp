@@ -154,11 +154,33 @@ TEST_CASE("WaitingRoom keeps the place of a client that has returned and is held
   room.stays(number);
   const double share = room.return_share();
   room.at(Seconds{1} + room.patience + Seconds{1.9}); // its TTFT SLO is 2 s
-  REQUIRE(found(room, one, 5) != nullptr);
-  keep(room, one, 6, 5); // refused in the end
+  CHECK(room.size() == 1);
+  room.keep(one, {.asks = WaitingRoom::digest_of(one), .number = number, .work = 4, .due = Seconds{6}}); // refused
+  CHECK(room.size() == 1);
   room.at(Seconds{6} + room.patience + Seconds{0.1});
   CHECK(room.size() == 0);
   CHECK(room.return_share() < share);
+}
+
+TEST_CASE("WaitingRoom gives the ticket of a client that is held to no other, and expects that client now") {
+  WaitingRoom room;
+  const Generation same = asking(100, 10);
+  keep(room, same, 1);
+  keep(room, same, 2);
+  const std::uint64_t first = found(room, same, 1)->number;
+  CHECK(room.expected(WaitingRoom::after_all, Seconds{3}).empty()); // both are late
+  room.came(first, true);
+  room.stays(first);
+  CHECK(found(room, same, 1) == nullptr); // another client, whose time has not come
+  REQUIRE(found(room, same, 2) != nullptr);
+  CHECK(found(room, same, 2)->number != first);
+  const std::vector<Promised> held = room.expected(WaitingRoom::after_all, Seconds{3});
+  REQUIRE(held.size() == 1);
+  CHECK(held[0].spec.arrival == Seconds{3});
+  room.leaves(first);
+  CHECK(room.expected(WaitingRoom::after_all, Seconds{3}).empty());
+  REQUIRE(found(room, same, 2.5) != nullptr);
+  CHECK(found(room, same, 2.5)->number == first); // it may come again
 }
 
 TEST_CASE("WaitingRoom passes on the margin of the SLO that its client asked for") {

@@ -95,9 +95,14 @@ class EngineLoop final : private EventListener {
       searching_.erase(searching);
       return;
     }
-    std::erase_if(held_, [&](const Held& one) { return one.id == id; });
+    const auto held = std::find_if(held_.begin(), held_.end(), [&](const Held& one) { return one.id == id; });
+    if (held != held_.end()) {
+      tell_left(*held);
+      held_.erase(held);
+      return;
+    }
     const auto found = requests_.find(id);
-    if (found == requests_.end()) return; // it has ended, or was refused or held
+    if (found == requests_.end()) return; // it has ended, or was refused
     const RequestId request = found->second;
     errors_.left(request);
     (void)engine_->cancel(request); // cannot fail: requests that have ended are no longer in the table
@@ -112,7 +117,14 @@ class EngineLoop final : private EventListener {
     // they are due. The longest recent step serves as an estimate of the step's length.
     engine_->release_due(real_time ? began + Seconds{steps_.longest_s()} : began);
     if constexpr (real_time) tell(began);
-    const Stepped stepped = engine_->step();
+    Stepped stepped = engine_->step();
+    // The step may have refused the last request. Those that are held then have nothing to wait for.
+    while (stepped == Stepped::idle && engine_->alive() == 0 && !held_.empty()) {
+      const std::size_t before = held_.size();
+      ask_for_held();
+      if (held_.size() == before) break;
+      stepped = engine_->step();
+    }
     // A simulated iteration is computed at once: tokens due during it would otherwise wait for the next step.
     if constexpr (!real_time) engine_->release_due(engine_->now());
     if (stepped == Stepped::ran) {
@@ -122,6 +134,13 @@ class EngineLoop final : private EventListener {
     ended_ = engine_->alive() > 0 ? std::optional{engine_->now()} : std::nullopt;
     if (stepped != Stepped::failed) figures_.update(engine_->view(), tokens_->tier());
     return stepped;
+  }
+  /// Returns when an idle engine must step again although nothing arrives: to release a token, or to ask a gate about a
+  /// generation that it holds.
+  [[nodiscard]] Seconds next_due() const {
+    Seconds next = engine_->next_due();
+    for (const Held& one : held_) next = std::min(next, one.hold.until);
+    return next;
   }
   /// Passes events to the listener. `present`: the current time on the engine's clock.
   void tell(Seconds present) {
@@ -165,7 +184,7 @@ class EngineLoop final : private EventListener {
     std::uint64_t search = 0;
   };
 
-  /// A generation that a gate holds.
+  /// A generation that a gate holds. Nothing is kept for it in the tier meanwhile.
   struct Held {
     GenerationId id{};
     Generation generation;
@@ -208,36 +227,54 @@ class EngineLoop final : private EventListener {
   }
   void submit(GenerationId id, Generation generation, Seconds arrival, std::optional<std::uint64_t> search) {
     if (search) generation.on_host = tokens_->find(*search);
-    (void)ask({.id = id, .generation = std::move(generation), .arrival = arrival, .with_tier = search.has_value()}, {},
-              held_.size());
+    Held one{.id = id, .generation = std::move(generation), .arrival = arrival, .with_tier = search.has_value()};
+    std::optional<int> returned; // lowest priority of those held that have returned when they were told
+    for (const Held& other : held_) note_returned(other.hold, returned);
+    if (!ask(one, nullptr, held_.size(), returned).held) return;
+    const auto at = std::upper_bound(held_.begin(), held_.end(), one, asked_before);
+    held_.insert(at, std::move(one));
+  }
+  static bool asked_before(const Held& a, const Held& b) { return a.hold.order < b.hold.order; }
+  static void note_returned(const Hold& hold, std::optional<int>& lowest) {
+    if (hold.order.returned()) lowest = std::min(lowest.value_or(hold.order.priority), hold.order.priority);
   }
   /// Asks for the generations that are held: in the order that the gates state until there is no time left, and for
   /// those whose time has come.
   void ask_for_held() {
-    std::vector<Held> all = std::exchange(held_, {});
-    std::stable_sort(all.begin(), all.end(), [](const Held& a, const Held& b) { return a.hold.order < b.hold.order; });
+    if (!std::is_sorted(held_.begin(), held_.end(), asked_before)) // a gate has changed its order
+      std::stable_sort(held_.begin(), held_.end(), asked_before);
     bool time_left = true;
-    std::size_t left = all.size();
-    for (Held& one : all) {
-      --left;
-      if (!time_left && engine_->alive() > 0 && engine_->now() < one.hold.until) {
-        held_.push_back(std::move(one));
-        continue;
+    std::size_t kept = 0;
+    std::optional<int> returned; // of those asked before
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      Held& one = held_[i];
+      const bool later = !time_left && engine_->alive() > 0 && engine_->now() < one.hold.until;
+      if (!later) {
+        const Hold before = one.hold;
+        const Asked asked = ask(one, &before, kept + held_.size() - i - 1, returned);
+        time_left = asked.time_left && time_left;
+        if (!asked.held) continue;
       }
-      const Hold before = one.hold;
-      time_left = ask(std::move(one), before, held_.size() + left) && time_left;
+      note_returned(one.hold, returned);
+      if (kept != i) held_[kept] = std::move(one);
+      ++kept;
     }
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(kept), held_.end());
   }
-  /// Asks the gates from the one that held the generation before; submits it to the engine if they admit it. Returns
-  /// false if a gate holds it because there is no time to look ahead. `others`: number of those that are held.
-  bool ask(Held one, const std::optional<Hold>& before, std::size_t others) {
+  struct Asked {
+    bool held = false;
+    bool time_left = true; ///< no gate holds it because there is no time to look ahead
+  };
+  /// Asks the gates from the one that held the generation before; submits it to the engine if they admit it. `before`:
+  /// what that gate said; null: none has. `others`: number of others that are held. `returned`: lowest priority of
+  /// those of them that have returned when they were told.
+  Asked ask(Held& one, const Hold* before, std::size_t others, const std::optional<int>& returned) {
     const GenerationId id = one.id;
-    const Generation& generation = one.generation;
+    Generation& generation = one.generation;
     const Seconds arrival = one.arrival;
     const SloLead margin = errors_.margin(generation.slo);
     const Outlook<E> outlook(*engine_, arrival, {pace_.slowdown(), lengths_.share()}, margin, figures_, ahead_,
-                             *observers_, relay_, steps_, before ? &*before : nullptr,
-                             static_cast<std::int64_t>(others));
+                             *observers_, relay_, steps_, before, static_cast<std::int64_t>(others), returned);
     Slo kept = ahead_of(slo_left(generation), generation.lead); // the SLO that the engine must keep
     std::vector<Foretold> foretold;
     GateAnswer answer;
@@ -251,7 +288,7 @@ class EngineLoop final : private EventListener {
       if (answer.foresight) {
         predicted_ttft = answer.foresight->ttft;
         figures_.forecast(answer.foresight->took_s);
-        pace_.foresee(answer.foresight->next);
+        if (answer.foresight->next) pace_.foresee(answer.foresight->next);
         foretold = std::move(answer.foresight->foretold);
         if (answer.foresight->keep) kept = *answer.foresight->keep;
       }
@@ -262,16 +299,16 @@ class EngineLoop final : private EventListener {
     if (!admitted && answer.hold) {
       one.gate = at - 1;
       one.hold = *answer.hold;
-      held_.push_back(std::move(one));
-      return !answer.unlooked;
+      return {.held = true, .time_left = !answer.unlooked};
     }
     if constexpr (sizeof...(Gates) > 0)
       figures_.gates_answered(static_cast<std::int64_t>(generation.prompt.size()), admitted);
     if (!admitted) {
-      const bool foreseen = answer.foresight.has_value() || (before && before->looked);
+      const bool foreseen = answer.foresight.has_value() || (before != nullptr && before->looked);
       refuse(id, std::move(answer.error), answer.retry_after_s, foreseen && !answer.unlooked);
-      return true;
+      return {};
     }
+    if (before != nullptr && one.with_tier) find_again(generation);
     const RequestSpec spec = spec_of(generation, arrival, kept);
     const Expected<RequestId> entered = engine_->submit(spec, {}, generation.on_host);
     if (!entered) {
@@ -280,7 +317,7 @@ class EngineLoop final : private EventListener {
       error.message =
           entered.error().what + (entered.error().expected.empty() ? "" : "; expected " + entered.error().expected);
       refuse(id, std::move(error), 0);
-      return true;
+      return {};
     }
     tokens_->enter(*entered, generation);
     figures_.entered(*entered, spec, {slo_left(generation), generation.lead}, predicted_ttft);
@@ -291,7 +328,23 @@ class EngineLoop final : private EventListener {
     GenerationEvent accepted = event_of(id, GenerationEvent::Kind::accepted);
     accepted.forecast = std::move(forecast);
     add(std::move(accepted));
-    return true;
+    return {};
+  }
+  /// What was found for a generation that was held is no longer kept, and a later search may have taken its place:
+  /// looks for it again, as far as that needs no disk. The tier's counters count its prompt once more.
+  void find_again(Generation& generation) {
+    const auto search = tokens_->seek(generation, [](const FoundPrefix& found) { return found.below; });
+    generation.on_host = search ? tokens_->find(*search) : Tokens{0};
+  }
+  /// Tells the gate that holds a generation that its client has left, if the gate wants to know.
+  void tell_left(const Held& one) {
+    std::size_t at = 0;
+    const auto tell_it = [&](auto& gate) {
+      if constexpr (requires { gate.left(one.hold); })
+        if (at == one.gate) gate.left(one.hold);
+      ++at;
+    };
+    std::apply([&](auto&... gate) { (tell_it(gate), ...); }, gates_);
   }
   [[nodiscard]] static ApiError unheeded_priority() {
     ApiError error;
@@ -423,7 +476,7 @@ class EngineLoop final : private EventListener {
   std::unordered_map<std::uint32_t, Alive> alive_;       ///< indexed by request
   std::unordered_map<GenerationId, RequestId> requests_; ///< indexed by live generation
   std::vector<Searching> searching_;
-  std::vector<Held> held_;
+  std::vector<Held> held_; ///< in the order in which they are asked for
   std::vector<GenerationEvent> events_;
   std::vector<Seconds> times_;   ///< one per event
   StepPace steps_;               ///< for gates that look ahead

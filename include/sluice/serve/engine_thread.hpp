@@ -151,9 +151,9 @@ class EngineThread final : public GenerationEngine {
     const Seconds earliest = std::min(std::max(last_arrival_, after), latest);
     return last_arrival_ = std::clamp(present() - waited, earliest, latest);
   }
-  /// Waits for a message, or until Delivery must release a token.
+  /// Waits for a message, or until Delivery must release a token or a gate must be asked again.
   void wait_for_news() {
-    const Seconds due = loop_.engine().next_due();
+    const Seconds due = loop_.next_due();
     if constexpr (Loop::real_time)
       loop_.engine().idle_until(due, inbox_.bell());
     else

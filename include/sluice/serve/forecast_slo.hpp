@@ -100,10 +100,12 @@ struct ForecastSlo {
   LookBudget budget{};                      ///< the unused part of the share
   std::optional<detail::Finding> finding{}; ///< about the last newcomer that a forecast refused
   WaitingRoom room{};                       ///< of those that `hard` refused
-  std::int64_t held_on_time = -1;           ///< steps when somebody was held last who had returned when it was told
+  std::int64_t room_steps = -1;             ///< steps when the room was looked through last
 
   template <class E>
   [[nodiscard]] GateAnswer answer(const Generation& newcomer, const Outlook<E>& outlook);
+  /// The client of a newcomer that is held has left: its place is kept for as long as if it had not come.
+  void left(const Hold& hold) { room.leaves(hold.ticket); }
 
  private:
   [[nodiscard]] double share() const { return mode == ForecastMode::hard ? hard_share : soft_share; }
@@ -396,11 +398,14 @@ ForecastSlo::Place ForecastSlo::place_of(const Generation& newcomer, const Outlo
   Place place{.asks = held == nullptr ? WaitingRoom::digest_of(newcomer) : held->asks,
               .work = WaitingRoom::work_of(newcomer, limits, outlook.correction().length_share),
               .until = now};
-  room.at(now);
-  if (const WaitingRoom::Ticket* const ticket = room.find(place.asks, now)) {
+  if (held == nullptr || outlook.pace().steps() != std::exchange(room_steps, outlook.pace().steps())) room.at(now);
+  if (held != nullptr) {
+    place.before = held->ticket;
+    place.on_time = held->order.returned();
+  } else if (const WaitingRoom::Ticket* const ticket = room.find(place.asks, now)) {
     place.before = ticket->number;
     place.on_time = ticket->due <= now + room.early;
-    if (held == nullptr) room.came(place.before, place.on_time);
+    room.came(place.before, place.on_time);
   }
   const double chunks =
       static_cast<double>(detail::Finding::least_computed(newcomer)) / static_cast<double>(limits.batch_tokens.count());
@@ -417,14 +422,17 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   if (mode == ForecastMode::soft) return look(newcomer, outlook, {});
   const Seconds now = outlook.engine().now();
   const Place place = place_of(newcomer, outlook);
-  Hold hold{.order = place.on_time ? static_cast<double>(place.before) - 1e12 : place.work + 1e6 * newcomer.priority,
+  Hold hold{.order = {.priority = newcomer.priority,
+                      .newcomer = !place.on_time,
+                      .rank = place.on_time ? static_cast<double>(place.before) : place.work},
             .until = place.until,
             .asks = place.asks,
+            .ticket = place.before,
             .looked = outlook.held() != nullptr && outlook.held()->looked};
   const bool found = outlook.held() != nullptr && finding && now - finding->at < finding_lasts &&
                      finding->covers(newcomer, outlook.have_left());
   GateAnswer answer;
-  const bool behind = !place.on_time && held_on_time == outlook.pace().steps();
+  const bool behind = !place.on_time && outlook.returned_held() && *outlook.returned_held() <= newcomer.priority;
   if (now < place.until && (found || behind)) {
     answer.admit = false;
     answer.hold = hold;
@@ -435,9 +443,7 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   if (answer.hold) {
     hold.looked = hold.looked || answer.hold->looked;
     answer.hold = hold;
-    if (!place.on_time) return answer;
-    held_on_time = outlook.pace().steps();
-    room.stays(place.before);
+    if (place.on_time) room.stays(place.before);
   } else if (answer.admit) {
     room.admitted(place.before, place.on_time, (now - outlook.arrival()) / newcomer.slo.ttft);
   } else if (answer.error.status == 429) {

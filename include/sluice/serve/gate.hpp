@@ -56,7 +56,8 @@ struct GateAnswer {
 ///
 ///  - `answer(newcomer, outlook)`: `outlook` has the engine in its current state, without the newcomer, and can copy
 ///    it. A gate may hold a newcomer (`GateAnswer::hold`) while the engine is not empty: it is asked again between two
-///    later steps, in the order that the gate states.
+///    later steps, in the order that the gate states, and at `Hold::until` at the latest.
+///  - `left(hold)`, optional: the client of a newcomer that the gate holds has left.
 template <class G, class E>
 concept Gate = requires(G& gate, const Generation& newcomer, const Outlook<E>& outlook) {
   { gate.answer(newcomer, outlook) } -> std::same_as<GateAnswer>;

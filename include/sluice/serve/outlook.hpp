@@ -9,9 +9,11 @@
 #include "sluice/serve/slo_class_table.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 
 namespace sluice {
 
@@ -106,10 +108,23 @@ using WorldAhead = std::function<typename E::backend_type(const E&, const Correc
 
 /// A newcomer that a gate neither admits nor refuses yet.
 struct Hold {
-  double order = 0;       ///< of those that are held, the lowest is asked for first
-  Seconds until{0};       ///< it is asked for then at the latest, on the engine's clock
-  std::uint64_t asks = 0; ///< a digest of what its client asks for
-  bool looked = false;    ///< a forecast that reached its end has been made
+  /// Of those that are held, the lowest is asked for first: by priority, then those that have returned when they were
+  /// told, then by rank.
+  struct Order {
+    int priority = 0;
+    bool newcomer = true; ///< it has not returned when it was told
+    double rank = 0;
+
+    [[nodiscard]] bool returned() const { return !newcomer; }
+    friend auto operator<=>(const Order&, const Order&) = default;
+  };
+  static constexpr std::uint64_t no_ticket = std::numeric_limits<std::uint64_t>::max();
+
+  Order order{};
+  Seconds until{0};                 ///< it is asked for then at the latest, on the engine's clock
+  std::uint64_t asks = 0;           ///< a digest of what its client asks for
+  std::uint64_t ticket = no_ticket; ///< its number in the gate's waiting room
+  bool looked = false;              ///< a forecast that reached its end has been made
 };
 
 /// A gate's view of the engine. Valid while a gate answers, between two steps of the engine.
@@ -122,7 +137,8 @@ class Outlook {
   /// class. `held`: what the gate said about it before; null: nothing.
   Outlook(const E& engine, Seconds arrival, const Correction& correction, const SloLead& margin,
           const EngineFigures& figures, const WorldAhead<E>& world, const Observers& observers, FeedRelay& relay,
-          const StepPace& pace, const Hold* held = nullptr, std::int64_t others_held = 0)
+          const StepPace& pace, const Hold* held = nullptr, std::int64_t others_held = 0,
+          std::optional<int> returned_held = std::nullopt)
       : engine_(&engine),
         arrival_(arrival),
         correction_(correction),
@@ -133,7 +149,8 @@ class Outlook {
         relay_(&relay),
         pace_(&pace),
         held_(held),
-        others_held_(others_held) {}
+        others_held_(others_held),
+        returned_held_(returned_held) {}
 
   /// Returns the engine in its current state, without the newcomer.
   [[nodiscard]] const E& engine() const { return *engine_; }
@@ -172,6 +189,9 @@ class Outlook {
   [[nodiscard]] const Hold* held() const { return held_; }
   /// Returns the number of other newcomers that gates hold.
   [[nodiscard]] std::int64_t others_held() const { return others_held_; }
+  /// Returns the lowest priority of the others that are held and have returned when they were told. Of those that were
+  /// held before this newcomer was asked for, only those with a lower order count.
+  [[nodiscard]] std::optional<int> returned_held() const { return returned_held_; }
   [[nodiscard]] bool looks_ahead() const { return *world_ != nullptr; }
   /// Returns a copy of `from` (the engine or a copy of it) in its own world.
   [[nodiscard]] E fork(const E& from) const { return from.fork((*world_)(from, correction_), *observers_); }
@@ -190,6 +210,7 @@ class Outlook {
   const StepPace* pace_;
   const Hold* held_;
   std::int64_t others_held_;
+  std::optional<int> returned_held_;
 };
 
 } // namespace sluice

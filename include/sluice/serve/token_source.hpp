@@ -45,7 +45,7 @@ class TokenSource {
   }
   /// Ends a search, and waits for it if it is not over. Returns how many tokens of the prompt, which is about to be
   /// submitted, have KV in the tier above the disk, in whole blocks. They are kept until the next call, or if `enter`
-  /// follows for this generation, until it starts.
+  /// follows for this generation, until it starts. So a generation that is not submitted at once is looked up again.
   [[nodiscard]] virtual Tokens find(std::uint64_t /*search*/) { return Tokens{0}; }
   /// Ends the search for a generation that is not submitted.
   virtual void leave_search(std::uint64_t /*search*/) {}

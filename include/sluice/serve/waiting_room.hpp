@@ -70,13 +70,16 @@ class WaitingRoom {
 
   /// Forgets the tickets of clients that did not return. Call before all others.
   void at(Seconds now);
-  /// Returns the ticket of a newcomer: the oldest that fits and whose time has come. If there is none, the newcomer is
-  /// another client (null), unless so many ask for the same that it gets no ticket of its own: then the newest.
+  /// Returns the ticket of a newcomer: the oldest that fits, whose time has come, and whose client is not held. If
+  /// there is none, the newcomer is another client (null), unless so many ask for the same that it gets no ticket of
+  /// its own: then the newest.
   [[nodiscard]] const Ticket* find(std::uint64_t asks, Seconds now) const;
   /// A newcomer has returned. `on_time`: not earlier than it was told.
   void came(std::uint64_t number, bool on_time);
-  /// It has returned and is held.
+  /// It has returned in time and is held.
   void stays(std::uint64_t number);
+  /// It was held, and has left without an answer.
+  void leaves(std::uint64_t number);
   /// It was admitted. `on_time`: not earlier than it was told. `waited`: since it returned, as a share of its TTFT SLO.
   void admitted(std::uint64_t number, bool on_time, double waited);
   /// It was refused by a forecast, although it returned in time. Call before `keep`.
@@ -98,8 +101,9 @@ class WaitingRoom {
   };
   /// Keeps a place for a refused newcomer: its own, if it has a ticket. Returns whether there is a place.
   bool keep(const Generation& newcomer, const Refused& refused);
-  /// Returns the requests that are expected to return, in the order of their times: of the tickets before number
-  /// `before` whose time has not passed, the share that clients were seen to return in; none if hardly any does.
+  /// Returns the requests that are expected, in the order of their times: of the tickets before number `before`, those
+  /// that are held, now; and of those whose time has not passed, the share that clients were seen to return in, or none
+  /// if hardly any does.
   [[nodiscard]] std::vector<Promised> expected(std::uint64_t before, Seconds now) const;
 
   [[nodiscard]] std::size_t size() const { return tickets_.size(); }

@@ -43,9 +43,10 @@ SLUICE_INLINE const WaitingRoom::Ticket* WaitingRoom::find(std::uint64_t asks, S
   std::size_t alike = 0;
   for (const Ticket& one : tickets_) {
     if (one.asks != asks) continue;
+    ++alike;
+    if (one.here) continue;
     if (one.due <= now + early) return &one;
     newest = &one;
-    ++alike;
   }
   return alike < most_alike ? nullptr : newest;
 }
@@ -60,6 +61,10 @@ SLUICE_INLINE void WaitingRoom::came(std::uint64_t number, bool on_time) {
 
 SLUICE_INLINE void WaitingRoom::stays(std::uint64_t number) {
   if (Ticket* const ticket = by_number(number)) ticket->here = true;
+}
+
+SLUICE_INLINE void WaitingRoom::leaves(std::uint64_t number) {
+  if (Ticket* const ticket = by_number(number)) ticket->here = false;
 }
 
 SLUICE_INLINE void WaitingRoom::admitted(std::uint64_t number, bool on_time, double waited) {
@@ -109,15 +114,17 @@ SLUICE_INLINE bool WaitingRoom::keep(const Generation& newcomer, const Refused& 
 
 SLUICE_INLINE std::vector<Promised> WaitingRoom::expected(std::uint64_t before, Seconds now) const {
   std::vector<Promised> all;
-  if (share_ < 0.1) return all;
   double part = 0.5;
   for (const Ticket& one : tickets_) {
     if (one.number >= before) break;
-    if (one.due < now) continue; // its client is late, and may not come
-    part += share_;
-    if (part < 1) continue;
-    part -= 1;
+    if (!one.here) {
+      if (one.due < now || share_ < 0.1) continue; // its client is late, and may not come
+      part += share_;
+      if (part < 1) continue;
+      part -= 1;
+    }
     all.push_back({one.spec, one.lead, one.margin, one.work});
+    if (one.here) all.back().spec.arrival = now;
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Promised& a, const Promised& b) { return a.spec.arrival < b.spec.arrival; });
