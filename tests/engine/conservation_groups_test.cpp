@@ -6,11 +6,13 @@
 #include "sluice/engine/systems/ellm.hpp"
 #include "sluice/engine/systems/fastserve.hpp"
 #include "sluice/engine/systems/hcache.hpp"
+#include "sluice/engine/systems/kvpr.hpp"
 #include "sluice/engine/systems/neo.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/orbitflow_baselines.hpp"
 #include "sluice/engine/systems/other_admissions.hpp"
 #include "sluice/engine/systems/pie.hpp"
+#include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/engine/systems/scorpio.hpp"
 #include "sluice/engine/systems/streamed_weights.hpp"
 #include "sluice/engine/systems/superinfer.hpp"
@@ -20,14 +22,22 @@
 #include "sluice/policy/replan/every_step.hpp"
 #include "sluice/policy/retention/keep_until_needed.hpp"
 
+#include "../../examples/tools/engines/variants.hpp"
 #include "engine/restless.hpp"
 #include "engine/trials.hpp"
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <regex>
+#include <set>
 #include <string>
 
 namespace {
 using namespace sluice;
+using namespace engines;
 using sluice::testing::Trial;
 
 using sluice::testing::Restless;
@@ -36,6 +46,7 @@ using Impatient = With<FastServe, ShortQuanta>;
 using Copying = With<SuperInfer, Restless>;
 using CopyingPerLayer = Engine<Restless, EagerCopy>;
 using Keeping = Engine<AllResident, KeepUntilNeeded, EveryStep>;
+using FoundAhead = With<VllmPrefixCaching, OneStepAhead>;
 using SwapAhead = Engine<OneStepAhead, MoveToHost, EveryStep>;
 using SwappedDistance = With<OrbitFlow, MoveToHost>;
 using EveryStateFound = With<VllmRecompute, KeepUntilOverwrittenAt<EveryBlock>>;
@@ -66,6 +77,119 @@ SLUICE_CONSERVES_GROUPS(SloAware)
 SLUICE_CONSERVES_GROUPS(DynamicHeuristic)
 SLUICE_CONSERVES_GROUPS(DeepSpeedInference)
 SLUICE_CONSERVES_GROUPS(Pie)
+SLUICE_CONSERVES_GROUPS(FlexGenFixed)
+SLUICE_CONSERVES_GROUPS(FlexGenPlus)
+SLUICE_CONSERVES_GROUPS(LengthRanked)
+SLUICE_CONSERVES_GROUPS(OrbitFlowEven)
+SLUICE_CONSERVES_GROUPS(OrbitFlowPauseRandom)
+SLUICE_CONSERVES_GROUPS(OrbitFlowPauseShortest)
+SLUICE_CONSERVES_GROUPS(OrbitFlowRequestWise)
+SLUICE_CONSERVES_GROUPS(OrbitFlowSrtf)
+SLUICE_CONSERVES_GROUPS(VllmPrefillFirst)
+SLUICE_CONSERVES_GROUPS(VllmPriority)
+SLUICE_CONSERVES_GROUPS(VllmPriorityPreempts)
+SLUICE_CONSERVES_GROUPS(WaitingFirst)
+SLUICE_CONSERVES_GROUPS(FoundAhead)
+
+/// Whether it serves some model whose layers are not alike, as sluice-compare asks (`System::equal_layers`).
+template <class System>
+bool takes_groups() {
+  const typename System::placement_type placement{};
+  using C = typename System::composition;
+  return needs_equal_layers<C>(placement, LayerSet::all(2), 2) == nullptr ||
+         needs_equal_layers<C>(placement, LayerSet{}, 2) == nullptr;
+}
+
+std::set<std::string> names_in(const std::filesystem::path& path, const char* pattern) {
+  std::ifstream file(path);
+  REQUIRE_MESSAGE(file.good(), path.string());
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::regex regex(pattern);
+  std::set<std::string> names;
+  for (std::sregex_iterator it(text.begin(), text.end(), regex), end; it != end; ++it) names.insert((*it)[1]);
+  return names;
+}
+
+TEST_CASE("every system of sluice-compare that serves models in groups has its trials") {
+  std::map<std::string, bool> takes;
+#define SLUICE_TAKES(System) takes.emplace(#System, takes_groups<System>());
+  SLUICE_TAKES(AdaptiveOffload)
+  SLUICE_TAKES(AptServe)
+  SLUICE_TAKES(CachedAttention)
+  SLUICE_TAKES(Cake)
+  SLUICE_TAKES(Confluence)
+  SLUICE_TAKES(Continuum)
+  SLUICE_TAKES(DeepSpeedInference)
+  SLUICE_TAKES(DeepSpeedWeights)
+  SLUICE_TAKES(DynamicHeuristic)
+  SLUICE_TAKES(Ellm)
+  SLUICE_TAKES(FastServe)
+  SLUICE_TAKES(FlexGen)
+  SLUICE_TAKES(FlexGenFixed)
+  SLUICE_TAKES(FlexGenPlus)
+  SLUICE_TAKES(FlexGenWeights)
+  SLUICE_TAKES(FutureMemory)
+  SLUICE_TAKES(HCache)
+  SLUICE_TAKES(HiCache)
+  SLUICE_TAKES(HiCacheBack)
+  SLUICE_TAKES(HiCacheHints)
+  SLUICE_TAKES(HiCacheIfFaster)
+  SLUICE_TAKES(HiCacheWithinSlos)
+  SLUICE_TAKES(InferCept)
+  SLUICE_TAKES(KvFlow)
+  SLUICE_TAKES(Kvbm)
+  SLUICE_TAKES(Kvpr)
+  SLUICE_TAKES(LengthRanked)
+  SLUICE_TAKES(Lmcache)
+  SLUICE_TAKES(Mirage)
+  SLUICE_TAKES(MirageNoReversion)
+  SLUICE_TAKES(MirageOneSlot)
+  SLUICE_TAKES(MiragePrefillFirst)
+  SLUICE_TAKES(MooncakeStore)
+  SLUICE_TAKES(Neo)
+  SLUICE_TAKES(OneAtATime)
+  SLUICE_TAKES(OrbitFlow)
+  SLUICE_TAKES(OrbitFlowCached)
+  SLUICE_TAKES(OrbitFlowEven)
+  SLUICE_TAKES(OrbitFlowPauseRandom)
+  SLUICE_TAKES(OrbitFlowPauseShortest)
+  SLUICE_TAKES(OrbitFlowPool)
+  SLUICE_TAKES(OrbitFlowRequestWise)
+  SLUICE_TAKES(OrbitFlowSrtf)
+  SLUICE_TAKES(OrbitFlowUniform)
+  SLUICE_TAKES(Pie)
+  SLUICE_TAKES(Scorpio)
+  SLUICE_TAKES(SelectN)
+  SLUICE_TAKES(SjfOracle)
+  SLUICE_TAKES(SloAware)
+  SLUICE_TAKES(SuperInfer)
+  SLUICE_TAKES(VllmOffload)
+  SLUICE_TAKES(VllmPrefillFirst)
+  SLUICE_TAKES(VllmPrefixCaching)
+  SLUICE_TAKES(VllmPriority)
+  SLUICE_TAKES(VllmPriorityPreempts)
+  SLUICE_TAKES(VllmRecompute)
+  SLUICE_TAKES(VllmRecomputeSized)
+  SLUICE_TAKES(VllmSwap)
+  SLUICE_TAKES(VllmSwapSized)
+  SLUICE_TAKES(WaitingFirst)
+#undef SLUICE_TAKES
+  const std::set<std::string> tried =
+      names_in("tests/engine/conservation_groups_test.cpp", "SLUICE_CONSERVES_GROUPS\\((\\w+)\\)");
+  std::size_t listed = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("examples/tools/engines/families")) {
+    if (entry.path().extension() != ".cpp") continue;
+    for (const std::string& name : names_in(entry.path(), "entry<(?:sluice::)?(\\w+)")) {
+      ++listed;
+      CHECK_MESSAGE(takes.count(name) == 1, name, " is not in this test's list: give it a SLUICE_TAKES");
+    }
+  }
+  CHECK(listed > 50);
+  for (const auto& [name, taken] : takes)
+    CHECK_MESSAGE((!taken || tried.count(name) == 1), name, " has no trials: give it a SLUICE_CONSERVES_GROUPS");
+  CHECK(takes.at("FlexGenPlus"));
+  CHECK_FALSE(takes.at("Confluence"));
+}
 
 template <class System>
 std::string refusal_of(const Trial& trial) {
