@@ -260,6 +260,10 @@ TEST_CASE("EngineLoop asks again for generations that a gate holds, in its order
   CHECK(step());
   CHECK(told.all().at(GenerationId{5}).front().error.code == "queue_full"); // three are held
   CHECK(told.all().size() == 2);                                            // which have been told nothing
+  const std::string metrics = sluice::testing::metrics_text(loop.figures());
+  CHECK(metrics.find("vllm:num_requests_waiting 3\n") != std::string::npos);
+  CHECK(metrics.find("by_reason{reason=\"gate\"} 3\n") != std::string::npos);
+  CHECK(metrics.find("by_reason{reason=\"capacity\"} 0\n") != std::string::npos);
   loop.leave(GenerationId{3});
   while (step()) {
   }
@@ -386,6 +390,33 @@ TEST_CASE("EngineLoop is not idle while a gate holds somebody and the engine is 
   loop.tell(loop.engine().now());
   CHECK(told.all().at(GenerationId{1}).back().kind == Kind::refused);
   CHECK(tokens_of(told.all().at(GenerationId{2})).size() == 5);
+}
+
+TEST_CASE("EngineLoop reports when the engine got a request that a gate has held: a replay submits it then") {
+  struct Heard final : ServedListener {
+    void over(const ServedRequest& request) override { all.push_back(request); }
+    std::vector<ServedRequest> all;
+  } heard;
+  DrawnTokens tokens(hundred());
+  Told told;
+  EngineLoop<Simulated8b, HoldsWhileBusy> loop(tokens, told, {});
+  REQUIRE(loop.make([&](EventListener& feed) {
+                Simulated8b::Config config = configure<Simulated8b>(simulated_server(1000));
+                config.observers = std::tuple{GenerationFeed{&feed}};
+                return config;
+              })
+              .ok());
+  loop.figures().tell(&heard);
+  loop.enter(GenerationId{1}, generation(100, 5));
+  CHECK(loop.step() == Stepped::ran);
+  const Seconds arrived = loop.engine().now();
+  loop.enter(GenerationId{2}, generation(100, 5));
+  while (loop.step() == Stepped::ran) {
+  }
+  REQUIRE(heard.all.size() == 2);
+  CHECK(heard.all[0].submitted < Seconds{0}); // on arrival
+  CHECK(heard.all[1].spec.arrival == arrived);
+  CHECK(heard.all[1].submitted == heard.all[0].ended);
 }
 
 TEST_CASE("EngineThread delivers every generation's tokens in order and once, and its finish reason") {

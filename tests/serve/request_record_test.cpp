@@ -48,6 +48,7 @@ TEST_CASE("write_request's lines, in order of ends, are a trace with every reque
     }
     one.ended = now;
     one.cancelled = one.generated.count() == 0;
+    if (i % 7 == 2) one.submitted = one.spec.arrival + Seconds{0.3}; // a gate held it
     all.push_back(one);
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.ended < b.ended; });
@@ -71,5 +72,9 @@ TEST_CASE("write_request's lines, in order of ends, are a trace with every reque
   }
   // For a replay: what the engine was given.
   VllmRunReader again(LineReader(std::make_unique<std::istringstream>(text), "record"));
-  for (const ServedRequest& one : all) CHECK((**again.next_record()).engine_slo == one.spec.slo);
+  for (const ServedRequest& one : all) {
+    const VllmRunRecord record = **again.next_record();
+    CHECK(record.engine_slo == one.spec.slo);
+    CHECK(record.submitted == (one.submitted.count() >= 0 ? one.submitted : one.spec.arrival));
+  }
 }

@@ -26,11 +26,17 @@ using namespace sluice;
 
 namespace {
 
+/// A request as the engine received it, and when: later than it arrived, if a gate has held it.
+struct Submission {
+  RequestSpec spec;
+  Seconds at{0};
+};
+
 /// Returns the requests in order of submission, as the engine received them: with length limits, not with lengths.
-Expected<std::vector<RequestSpec>> read_requests(const std::string& path) {
+Expected<std::vector<Submission>> read_requests(const std::string& path) {
   Expected<std::vector<VllmRunRecord>> records = read_vllm_run(path);
   if (!records) return running::flag_error("--replay", records.error().line(), "what --record wrote");
-  std::vector<std::optional<RequestSpec>> by_id(records->size());
+  std::vector<std::optional<Submission>> by_id(records->size());
   for (const VllmRunRecord& record : *records) {
     std::size_t id = by_id.size();
     (void)std::from_chars(record.id.data(), record.id.data() + record.id.size(), id);
@@ -41,11 +47,12 @@ Expected<std::vector<RequestSpec>> read_requests(const std::string& path) {
       return running::flag_error(
           "--replay", fmt::format("{} lacks requests: one was refused, or under way when the server was killed", path),
           "the record of a whole run");
-    by_id[id] = RequestSpec{record.queued, record.prompt, record.bound, record.engine_slo, true, record.priority};
-    by_id[id]->hints = record.hints;
+    by_id[id] = Submission{{record.queued, record.prompt, record.bound, record.engine_slo, true, record.priority},
+                           record.submitted};
+    by_id[id]->spec.hints = record.hints;
   }
-  std::vector<RequestSpec> all;
-  for (const std::optional<RequestSpec>& one : by_id) all.push_back(*one);
+  std::vector<Submission> all;
+  for (const std::optional<Submission>& one : by_id) all.push_back(*one);
   return all;
 }
 
@@ -53,17 +60,17 @@ Expected<std::vector<RequestSpec>> read_requests(const std::string& path) {
 /// delivery still holds back tokens.
 class Recalled final : public running::Arrivals {
  public:
-  Recalled(std::vector<RequestSpec> requests, const Replay& times, Seconds last_wait)
+  Recalled(std::vector<Submission> requests, const Replay& times, Seconds last_wait)
       : requests_(std::move(requests)), times_(times), last_wait_(last_wait) {}
   [[nodiscard]] std::optional<Seconds> next_arrival() const override {
-    if (next_ < requests_.size()) return requests_[next_].arrival;
+    if (next_ < requests_.size()) return requests_[next_].at;
     return times_.now() < last_wait_ && times_.status().ok() ? std::optional{last_wait_} : std::nullopt;
   }
-  [[nodiscard]] RequestSpec take() override { return requests_[next_++]; }
+  [[nodiscard]] RequestSpec take() override { return requests_[next_++].spec; }
   void submitted(const Expected<RequestId>& /*id*/) override {}
 
  private:
-  std::vector<RequestSpec> requests_;
+  std::vector<Submission> requests_;
   const Replay& times_;
   Seconds last_wait_;
   std::size_t next_ = 0;
@@ -80,7 +87,7 @@ Seconds last_wait(const ClockRecord& clock) {
 
 Expected<std::int64_t> replay(const Options& options, const engines::System& system, const Served& served, Slo slo,
                               running::Recorded& recorded) {
-  Expected<std::vector<RequestSpec>> requests = read_requests(options.replay);
+  Expected<std::vector<Submission>> requests = read_requests(options.replay);
   if (!requests) return requests.error();
   Expected<ClockRecord> clock = read_clock_record(LineReader::open(options.replay_clock));
   if (!clock) return running::flag_error("--replay-clock", clock.error().line(), "what --record-clock wrote");

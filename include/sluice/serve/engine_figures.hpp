@@ -40,7 +40,9 @@ class EngineFigures {
     SloLead lead{};
   };
   /// `spec`: includes the SLO that the engine must keep. `predicted_ttft`: a gate's forecast; below 0: none.
-  void entered(RequestId id, const RequestSpec& spec, const Asked& asked, Seconds predicted_ttft = Seconds{-1});
+  /// `submitted`: the present, if a gate has held it; below 0: it has not.
+  void entered(RequestId id, const RequestSpec& spec, const Asked& asked, Seconds predicted_ttft = Seconds{-1},
+               Seconds submitted = Seconds{-1});
   /// Counts one event of the engine.
   using hears = Events<events::Delivered, events::Preempted, events::Resumed, events::Ended, events::Cancelled,
                        events::Refused, events::Planned, events::Iterated>;
@@ -78,8 +80,8 @@ class EngineFigures {
   void on(const events::Iterated& event);
 
   /// After each step: takes the requests' state and publishes everything. `tier`: what the host tier has done, if there
-  /// is one.
-  void update(const View& view, const std::optional<HostTierCounts>& tier = std::nullopt);
+  /// is one. `at_gate`: number of generations that gates hold.
+  void update(const View& view, const std::optional<HostTierCounts>& tier = std::nullopt, std::int64_t at_gate = 0);
   /// Records that the run has failed, and all its requests with it.
   void failed(std::string_view why);
 
@@ -100,6 +102,7 @@ class EngineFigures {
     Seconds predicted_ttft{-1}; ///< below 0: not predicted
     bool waits = true;          ///< the request has never run
     Seconds scheduled{-1};      ///< when its first iteration began; below 0: unknown
+    Seconds submitted{-1};      ///< when the engine got it, if a gate has held it
   };
 
   /// vLLM's counters of tokens: first what the device's cache is asked, then what a connector is asked of the rest.

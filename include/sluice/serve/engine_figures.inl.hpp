@@ -13,9 +13,11 @@
 namespace sluice {
 
 SLUICE_INLINE void EngineFigures::entered(RequestId id, const RequestSpec& spec, const Asked& asked,
-                                          Seconds predicted_ttft) {
+                                          Seconds predicted_ttft, Seconds submitted) {
   const SloAttainment attainment{.slo = asked.slo, .arrival = spec.arrival};
-  notes_.insert_or_assign(index(id), Note{attainment, ahead_of(asked.slo, asked.lead), predicted_ttft});
+  Note note{attainment, ahead_of(asked.slo, asked.lead), predicted_ttft};
+  note.submitted = submitted;
+  notes_.insert_or_assign(index(id), note);
   queue_.push_back({index(id), spec.prompt.count(), attainment});
 }
 
@@ -138,7 +140,8 @@ SLUICE_INLINE void EngineFigures::on(const events::Iterated& event) {
   state_.last_tokens = record.tokens.count();
 }
 
-SLUICE_INLINE void EngineFigures::update(const View& view, const std::optional<HostTierCounts>& tier) {
+SLUICE_INLINE void EngineFigures::update(const View& view, const std::optional<HostTierCounts>& tier,
+                                         std::int64_t at_gate) {
   state_.now = view.now;
   state_.tier = tier;
   state_.layers = view.geometry.layers;
@@ -149,7 +152,8 @@ SLUICE_INLINE void EngineFigures::update(const View& view, const std::optional<H
   state_.loading = std::count_if(view.rows.begin(), view.rows.end(), [](const RequestRow& row) {
     return row.waits && (row.phase == Phase::waiting || row.phase == Phase::preempted);
   });
-  state_.waiting = view.waiting;
+  state_.waiting = view.waiting + at_gate;
+  state_.at_gate = at_gate;
   state_.preempted = static_cast<std::int64_t>(view.preempted.size());
   state_.device_used = view.ledger->device().used().count();
   state_.device_capacity = view.ledger->device().capacity().count();
@@ -171,7 +175,7 @@ SLUICE_INLINE void EngineFigures::update(const View& view, const std::optional<H
 
 SLUICE_INLINE void EngineFigures::failed(std::string_view why) {
   state_.failure = why;
-  state_.running = state_.waiting = state_.preempted = state_.loading = state_.held = 0;
+  state_.running = state_.waiting = state_.preempted = state_.loading = state_.at_gate = state_.held = 0;
   state_.requests.clear();
   state_.queue.clear();
   publish();
@@ -184,8 +188,9 @@ SLUICE_INLINE void EngineFigures::metrics(PrometheusWriter& to) const {
   to.gauge("vllm:num_requests_running", "Number of requests in model execution batches.", whole(s.running));
   to.gauge("vllm:num_requests_waiting", "Number of requests waiting to be processed.", whole(s.waiting + s.preempted));
   to.gauge("vllm:num_requests_waiting_by_reason", "Number of requests waiting to be processed, by reason.",
-           whole(s.waiting + s.preempted - s.loading), {{"reason", "capacity"}});
+           whole(s.waiting + s.preempted - s.loading - s.at_gate), {{"reason", "capacity"}});
   to.gauge("vllm:num_requests_waiting_by_reason", "", whole(s.loading), {{"reason", "deferred"}});
+  to.gauge("vllm:num_requests_waiting_by_reason", "", whole(s.at_gate), {{"reason", "gate"}});
   to.gauge("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.",
            s.device_capacity > 0 ? whole(s.device_used) / whole(s.device_capacity) : 0);
   to.counter("vllm:num_preemptions_total", "Cumulative number of preemptions from the engine.", whole(s.preemptions));
@@ -208,8 +213,9 @@ SLUICE_INLINE void EngineFigures::metrics(PrometheusWriter& to) const {
   to.counter("sluice:planning_seconds_total", "Wall time of planning.", s.planning_s);
   to.counter("sluice:tokens_released_total", "Tokens that the engine has handed over.", whole(s.released));
   to.gauge("sluice:deposit_tokens", "Tokens made and held back.", whole(s.held));
-  to.counter("sluice:forecasts_total", "Newcomers for whom a gate looked ahead.", whole(s.forecasts));
-  to.counter("sluice:forecast_refused_total", "Of them, refused because a promise would break.",
+  to.counter("sluice:forecasts_total", "Looks ahead by a gate; a newcomer that it holds gets several.",
+             whole(s.forecasts));
+  to.counter("sluice:forecast_refused_total", "Newcomers refused because a promise would break.",
              whole(s.forecast_refused));
   to.counter("sluice:forecast_unlooked_total",
              "Newcomers for whom there was no time to look ahead, by what became of them.", whole(s.unlooked_admitted),
@@ -410,7 +416,7 @@ SLUICE_INLINE void EngineFigures::over(LiveEvent::Kind kind, const RequestRow& r
     event.verdict = attainment.verdict(attainment.started() ? attainment.last : now);
     if (served_ != nullptr)
       served_->over({row.id, row.spec.whole(not_a_policy), row.generated, attainment, found->second.scheduled, now,
-                     kind == LiveEvent::Kind::cancel});
+                     kind == LiveEvent::Kind::cancel, found->second.submitted});
   }
   forget(event.id);
   state_.recent_ends.add(event);

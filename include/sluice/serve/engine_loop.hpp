@@ -132,7 +132,8 @@ class EngineLoop final : private EventListener {
       steps_.ran((engine_->now() - began).count());
     }
     ended_ = engine_->alive() > 0 ? std::optional{engine_->now()} : std::nullopt;
-    if (stepped != Stepped::failed) figures_.update(engine_->view(), tokens_->tier());
+    if (stepped != Stepped::failed)
+      figures_.update(engine_->view(), tokens_->tier(), static_cast<std::int64_t>(held_.size()));
     return stepped;
   }
   /// Returns when an idle engine must step again although nothing arrives: to release a token, or to ask a gate about a
@@ -320,7 +321,8 @@ class EngineLoop final : private EventListener {
       return {};
     }
     tokens_->enter(*entered, generation);
-    figures_.entered(*entered, spec, {slo_left(generation), generation.lead}, predicted_ttft);
+    figures_.entered(*entered, spec, {slo_left(generation), generation.lead}, predicted_ttft,
+                     before != nullptr ? engine_->now() : Seconds{-1});
     errors_.entered(*entered, generation.slo);
     errors_.foretell(foretold);
     alive_.emplace(index(*entered), Alive{id, 0, generation.logprobs >= 0, one.with_tier});

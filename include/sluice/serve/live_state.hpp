@@ -155,6 +155,7 @@ struct LiveState {
   std::int64_t forecast_errors_measured = 0;
   std::vector<ForecastErrorsShown> forecast_errors; ///< by SLO class
   std::int64_t running = 0, waiting = 0, preempted = 0;
+  std::int64_t at_gate = 0; ///< of those that wait: held by a gate, outside the engine
   std::int64_t loading = 0; ///< of those that wait or are preempted: outside the batch until a tier's blocks have come
   std::int64_t device_used = 0, device_capacity = 0, host_used = 0, host_capacity = 0; ///< layer blocks
   std::optional<HostTierCounts> tier;                           ///< none: the engine has no host tier

@@ -28,6 +28,7 @@ struct ServedRequest {
   Seconds scheduled{0}; ///< when its first iteration began; below 0: unknown
   Seconds ended{0};
   bool cancelled = false; ///< because its client disconnected, or by a stop string
+  Seconds submitted{-1};  ///< when the engine got it, if a gate held it before; below 0: on arrival
 };
 
 /// Receives finished requests, on the engine's thread.
@@ -79,8 +80,8 @@ class ServedRequests final : public ServedListener {
 
 /// Appends a line in the format of recorded vLLM runs (workload/nlohmann/vllm_run.hpp), with more fields: `slo_ttft_s`
 /// and `slo_tbt_s`, absent without an SLO; `engine_slo_ttft_s` and `engine_slo_tbt_s`, the tighter SLO that the engine
-/// got, if it differs; `max_tokens`, the limit that the engine knew; `priority`, if it is not 0; and `session` and
-/// `turn`, if the client named its session.
+/// got, if it differs; `submitted_ts`, when the engine got it, if a gate held it before; `max_tokens`, the limit that
+/// the engine knew; `priority`, if it is not 0; and `session` and `turn`, if the client named its session.
 ///
 /// Among the four trace formats, only this one has a time for each event of a request, and only its lines may be in any
 /// order. A line can therefore be written when its request ends, and a server that is killed loses only running

@@ -59,6 +59,7 @@ SLUICE_INLINE void write_request(std::string& to, const ServedRequest& request) 
   json.key("output_toks").value(std::max<std::int64_t>(1, request.generated.count()));
   json.key("queued_ts").value(kept.arrival.count()).key("scheduled_ts").value(scheduled.count());
   json.key("first_token_ts").value(first.count()).key("last_token_ts").value(last.count());
+  if (request.submitted.count() >= 0) json.key("submitted_ts").value(request.submitted.count());
   json.key("max_tokens").value(request.spec.output.count());
   const Slo& given = request.spec.slo;
   for (const auto& [name, limit] : {std::pair{"slo_ttft_s", kept.slo.ttft}, {"slo_tbt_s", kept.slo.tbt}})

@@ -19,6 +19,7 @@ struct VllmRunRecord {
   Tokens prompt{1};
   Tokens output{1};
   Seconds queued{0};         ///< `queued_ts`: the arrival
+  Seconds submitted{0};      ///< `submitted_ts`: when the engine got it, if a gate held it before, else the arrival
   Seconds scheduled{0};      ///< `scheduled_ts`: when it first joined a batch
   Seconds first_token{0};    ///< `first_token_ts`
   Seconds last_token{0};     ///< `last_token_ts`

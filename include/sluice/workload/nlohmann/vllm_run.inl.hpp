@@ -99,6 +99,13 @@ SLUICE_READERS_INLINE Status VllmRunReader::read_line() {
     before = *time.time;
     before_name = time.name;
   }
+  record.submitted = record.queued;
+  if (fields.has("submitted_ts")) {
+    const Expected<double> submitted =
+        fields.number("submitted_ts", record.queued.count(), 1e12, "seconds, queued_ts or more");
+    if (!submitted) return submitted.error();
+    record.submitted = Seconds{*submitted};
+  }
   if (fields.has("max_tokens")) {
     const Expected<std::int64_t> bound = fields.whole("max_tokens", 1, max_request_tokens);
     if (!bound) return bound.error();
