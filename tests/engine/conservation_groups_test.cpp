@@ -185,8 +185,9 @@ TEST_CASE("every system of sluice-compare that serves models in groups has its t
     }
   }
   CHECK(listed > 50);
-  for (const auto& [name, taken] : takes)
-    CHECK_MESSAGE((!taken || tried.count(name) == 1), name, " has no trials: give it a SLUICE_CONSERVES_GROUPS");
+  for (const auto& one : takes)
+    CHECK_MESSAGE((!one.second || tried.count(one.first) == 1), one.first,
+                  " has no trials: give it a SLUICE_CONSERVES_GROUPS");
   CHECK(takes.at("FlexGenPlus"));
   CHECK_FALSE(takes.at("Confluence"));
 }
