@@ -48,7 +48,7 @@ class Tiers {
 
     /// How many of another request's blocks are among them.
     [[nodiscard]] std::size_t of(std::span<const BlockKey> other) const {
-      return std::max(common(keys, other), before) - before;
+      return std::max(TierRequests::common(keys, other), before) - before;
     }
   };
   /// How many of a request's blocks can be found.
@@ -104,7 +104,7 @@ class Tiers {
   [[nodiscard]] Seconds fetch_time(std::span<const BlockKey> keys, std::size_t first, Seconds now) const {
     Seconds end = now;
     for (const Fetch& fetch : fetches_)
-      if (const std::size_t covered = common(fetch.keys, keys); fetch.first <= first && covered > first) {
+      if (const std::size_t covered = TierRequests::common(fetch.keys, keys); fetch.first <= first && covered > first) {
         end = std::max(end, fetch.end);
         first = covered;
       }
@@ -116,17 +116,17 @@ class Tiers {
   }
   /// A request that waits from now on uses these blocks; they are worth at least `worth` as long as it waits.
   void want(Slot slot, std::span<const BlockKey> keys, double worth) {
-    note_wanted(by(slot), keys, worth);
+    levels_.requests->want(by(slot), keys, worth);
     levels_[0].store.touch(keys, [&](std::size_t i) { return wanted(keys[i]); });
   }
   /// The request joins, and uses its blocks. They are worth `worth`, or what other requests that wait say.
   void join(Slot slot, std::span<const BlockKey> keys, double worth) {
-    (void)forget_wanted(by(slot));
+    (void)levels_.requests->forget(by(slot));
     levels_[0].store.touch(keys, [&](std::size_t i) { return std::max(worth, wanted(keys[i])); });
   }
   /// The request will not join. Its blocks are worth what other requests that wait say.
   void leave(Slot slot) {
-    const std::vector<BlockKey> keys = forget_wanted(by(slot));
+    const std::vector<BlockKey> keys = levels_.requests->forget(by(slot));
     levels_[0].store.weigh(keys, [&](std::size_t i) { return wanted(keys[i]); });
   }
   /// The first tier may have at most `room` blocks from now on, and evicts the excess.
@@ -149,7 +149,7 @@ class Tiers {
   /// cross the link; the host has the others.
   void write(std::span<const BlockKey> keys, std::size_t before, double worth, Seconds now, int layers = 1) {
     std::size_t known = expected(0, keys);
-    for (const Write& other : waiting_) known = std::max(known, common(keys, other.keys));
+    for (const Write& other : waiting_) known = std::max(known, Requests::common(keys, other.keys));
     if (known < before) return;
     for (std::size_t i = known; i < keys.size(); ++i) offered_ += store().holds(keys[i]) ? 0 : layers;
     waiting_.push_back({{keys.begin(), keys.end()}, before, known, worth, offered_});
@@ -215,7 +215,7 @@ class Tiers {
   /// block that it does not bring.
   std::size_t join_fetch(std::span<const BlockKey> keys, std::size_t first, const Waiter& waiter) {
     for (Fetch& fetch : fetches_) {
-      const std::size_t end = common(fetch.keys, keys);
+      const std::size_t end = TierRequests::common(fetch.keys, keys);
       if (fetch.first > first || end <= first) continue;
       const auto same = std::find_if(fetch.waiters.begin(), fetch.waiters.end(),
                                      [&](const Waiter& w) { return w.slot == waiter.slot && w.id == waiter.id; });
@@ -327,22 +327,12 @@ class Tiers {
   };
   /// These blocks of it are brought to the first tier by then, at the rates of an idle channel, and are worth as much
   /// as is said until the session comes, or is twice as late.
-  void expect(const Expectation& of, std::span<const BlockKey> keys) {
-    if (of.session == 0) return;
-    came(of.session);
-    Seconds reads{0};
-    for (std::size_t i = 1; i < levels_.size(); ++i)
-      reads = std::max(reads, levels_[i].facts.latency +
-                                  block_ * static_cast<std::int64_t>(keys.size()) / levels_[i].facts.read_rate);
-    if (store().replacement() == Replacement::least_worth) note_wanted(by(of.session), keys, of.worth);
-    levels_[0].store.weigh(keys, [&](std::size_t i) { return wanted(keys[i]); });
-    put_expected({of, {keys.begin(), keys.end()}, of.now + std::max(Seconds{0}, of.returns - reads)});
-  }
+  void expect(const Expectation& of, std::span<const BlockKey> keys);
   /// The session's next request joins.
   void came(std::uint32_t session) {
     if (expected_.empty() || session == 0) return;
     std::erase_if(expected_, [session](const Expected& one) { return one.of.session == session; });
-    (void)forget_wanted(by(session));
+    (void)levels_.requests->forget(by(session));
   }
 
   // Between tiers -----------------------------------------------------------------------------------------------------
@@ -490,72 +480,14 @@ class Tiers {
   [[nodiscard]] std::uint64_t by(std::uint32_t session) const {
     return (std::uint64_t{1} << 63) + (engine_ << 32) + session;
   }
-  /// What a block is worth to the requests that wait.
-  [[nodiscard]] double wanted(BlockKey key) const {
-    const auto& worth = levels_.requests->worth;
-    if (worth.empty()) return 0;
-    const auto known = worth.find(static_cast<std::uint64_t>(key));
-    return known == worth.end() ? 0 : known->second;
-  }
-  /// A request that waits, or a session that is expected, wants these blocks.
-  void note_wanted(std::uint64_t of, std::span<const BlockKey> keys, double worth) {
-    Requests& requests = *levels_.requests;
-    requests.wanted.push_back({of, {keys.begin(), keys.end()}, worth});
-    for (const BlockKey key : keys) {
-      double& known = requests.worth.try_emplace(static_cast<std::uint64_t>(key), worth).first->second;
-      known = std::max(known, worth);
-    }
-  }
-  /// It wants them no longer. Returns them.
-  std::vector<BlockKey> forget_wanted(std::uint64_t of) {
-    Requests& requests = *levels_.requests;
-    const auto one = std::find_if(requests.wanted.begin(), requests.wanted.end(),
-                                  [of](const Wanted& wanted) { return wanted.by == of; });
-    if (one == requests.wanted.end()) return {};
-    std::vector<BlockKey> keys = std::move(one->keys);
-    requests.wanted.erase(one);
-    // Of the others that have block i, the largest worth: they have all blocks before it, too.
-    std::vector<double> most(keys.size() + 1, -1);
-    for (const Wanted& other : requests.wanted) {
-      double& last = most[common(keys, other.keys)];
-      last = std::max(last, other.worth);
-    }
-    for (std::size_t i = keys.size(); i-- > 0;) {
-      const auto key = static_cast<std::uint64_t>(keys[i]);
-      if (most[i + 1] < 0)
-        requests.worth.erase(key);
-      else
-        requests.worth[key] = most[i + 1];
-      most[i] = std::max(most[i], most[i + 1]);
-    }
-    return keys;
-  }
+  [[nodiscard]] double wanted(BlockKey key) const { return levels_.requests->wanted_worth(key); }
   void put_expected(Expected one) {
     const auto later = [](Seconds due, const Expected& other) { return due < other.due; };
     expected_.insert(std::upper_bound(expected_.begin(), expected_.end(), one.due, later), std::move(one));
   }
   /// What is due by `now` happens when it was due, in that order: nothing has used the channels of an idle engine in
   /// between.
-  void bring_expected(Seconds now) {
-    while (!expected_.empty() && expected_.front().due <= now) {
-      Expected one = std::move(expected_.front());
-      expected_.erase(expected_.begin());
-      const std::span<const BlockKey> keys(one.keys);
-      const auto worth_of = [&](std::size_t block) { return wanted(keys[block]); };
-      if (one.brought) {
-        (void)forget_wanted(by(one.of.session));
-        levels_[0].store.weigh(keys, worth_of);
-        continue;
-      }
-      const Found found = find(keys);
-      levels_[0].store.touch(keys.first(found.first), worth_of);
-      if (found.lower > 0)
-        fetch({one.of.slot, nobody, false}, keys.first(found.first + found.lower), found.first, one.of.worth, one.due);
-      one.brought = true;
-      one.due = one.of.now + 2 * one.of.returns;
-      put_expected(std::move(one));
-    }
-  }
+  void bring_expected(Seconds now);
   void note(BlockKey key, Past past) {
     Past& known = levels_.requests->past[static_cast<std::uint64_t>(key)].latest;
     known = std::max(known, past);
@@ -596,7 +528,8 @@ class Tiers {
   /// How many of `keys`, from the first on, a tier has or will have.
   [[nodiscard]] std::size_t expected(std::size_t in, std::span<const BlockKey> keys) const {
     std::size_t known = levels_[in].store.find(keys);
-    for (const TierLevel::Coming& other : levels_[in].coming) known = std::max(known, common(keys, other.keys));
+    for (const TierLevel::Coming& other : levels_[in].coming)
+      known = std::max(known, Requests::common(keys, other.keys));
     return known;
   }
   /// Blocks go to a tier on its channel, except for those that it has. Of a request's blocks those do not go either
@@ -638,16 +571,6 @@ class Tiers {
     if (!evicted.empty()) send(in + 1, {evicted, {}, 0, true}, now);
     if (feed_ == Feed::written || (feed_ == Feed::used_again && in > 0)) send(in + 1, run, now);
   }
-  /// How many keys two requests have in common: a key says all before it, so equality ends once.
-  static std::size_t common(std::span<const BlockKey> a, std::span<const BlockKey> b) {
-    std::size_t low = 0, high = std::min(a.size(), b.size());
-    while (low < high) {
-      const std::size_t middle = (low + high + 1) / 2;
-      (a[middle - 1] == b[middle - 1] ? low : high) = a[middle - 1] == b[middle - 1] ? middle : middle - 1;
-    }
-    return low;
-  }
-
   Bytes block_; ///< of all layers
   Feed feed_;
   Levels levels_;

@@ -19,6 +19,39 @@
 
 namespace sluice {
 
+SLUICE_INLINE void Tiers::expect(const Expectation& of, std::span<const BlockKey> keys) {
+  if (of.session == 0) return;
+  came(of.session);
+  Seconds reads{0};
+  for (std::size_t i = 1; i < levels_.size(); ++i)
+    reads = std::max(reads, levels_[i].facts.latency +
+                                block_ * static_cast<std::int64_t>(keys.size()) / levels_[i].facts.read_rate);
+  if (store().replacement() == Replacement::least_worth) levels_.requests->want(by(of.session), keys, of.worth);
+  levels_[0].store.weigh(keys, [&](std::size_t i) { return wanted(keys[i]); });
+  put_expected({of, {keys.begin(), keys.end()}, of.now + std::max(Seconds{0}, of.returns - reads)});
+}
+
+SLUICE_INLINE void Tiers::bring_expected(Seconds now) {
+  while (!expected_.empty() && expected_.front().due <= now) {
+    Expected one = std::move(expected_.front());
+    expected_.erase(expected_.begin());
+    const std::span<const BlockKey> keys(one.keys);
+    const auto worth_of = [&](std::size_t block) { return wanted(keys[block]); };
+    if (one.brought) {
+      (void)levels_.requests->forget(by(one.of.session));
+      levels_[0].store.weigh(keys, worth_of);
+      continue;
+    }
+    const Found found = find(keys);
+    levels_[0].store.touch(keys.first(found.first), worth_of);
+    if (found.lower > 0)
+      fetch({one.of.slot, nobody, false}, keys.first(found.first + found.lower), found.first, one.of.worth, one.due);
+    one.brought = true;
+    one.due = one.of.now + 2 * one.of.returns;
+    put_expected(std::move(one));
+  }
+}
+
 namespace detail {
 
 [[gnu::cold]] SLUICE_INLINE Status check_tiers(const Tier& first, std::span<const Tier> lower, Writes writes,

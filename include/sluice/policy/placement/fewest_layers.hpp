@@ -69,10 +69,9 @@ struct BasicFewestLayers {
       } else {
         // Offloading fewer layers never takes less device memory, so bisection finds the first count that fits. But the
         // room in flight may jump if even spacing makes two layers adjacent, so the counts just below are tried too.
-        TokenBlocks blocks{0};
-        for (const Claim& claim : task.claims.first(count)) blocks += blocks_of(claim);
-        for (int layers = task.fewest_away(task.view.geometry.moved(blocks)); layers <= task.among().count();
-             ++layers) {
+        TokenBlocks all{0};
+        for (const Claim& claim : task.claims.first(count)) all += blocks_of(claim);
+        for (int layers = task.fewest_away(task.view.geometry.moved(all)); layers <= task.among().count(); ++layers) {
           set = evenly_spaced_layers(task.among(), layers);
           in_flight = state.trial.in_flight_if_fits(task, count, set, blocks_of);
           if (in_flight >= 0) return true;

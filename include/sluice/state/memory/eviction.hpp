@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/state/memory/prefix_cache.hpp"
 #include "sluice/workload/content.hpp"
 
 #include <algorithm>
@@ -13,6 +14,39 @@
 #include <vector>
 
 namespace sluice {
+
+// TierBlock, BlockList: the blocks of a TierStore, and the order of those that leave.
+
+/// A block of a TierStore, 20 bytes.
+struct TierBlock {
+  static constexpr std::uint32_t nobody = KeyIndex::nobody;
+  std::uint32_t key_low = 0, key_high = 0; ///< halves, so that a block is not 24 bytes
+  std::uint32_t older = nobody;            ///< in its list; with worth: its place in the heap
+  std::uint32_t newer = nobody;            ///< in its list; with worth: the request that used it last
+  std::uint32_t list = 0;                  ///< with worth: the block before it in the tree
+
+  [[nodiscard]] BlockKey key() const { return BlockKey{std::uint64_t{key_high} << 32 | key_low}; }
+};
+
+/// Blocks from the least to the most recent. LFU has one per number of uses, linked in ascending order.
+struct BlockList {
+  static constexpr std::uint32_t nobody = KeyIndex::nobody;
+  std::uint32_t oldest = nobody, newest = nobody;
+  std::size_t count = 0;
+  std::uint32_t uses = 0, lower = nobody, higher = nobody;
+};
+
+/// How many of a request's blocks a store has.
+struct TouchedBlocks {
+  std::size_t held = 0;
+  bool remembered = false; ///< ARC remembers some of the others
+};
+
+/// For a LeafHeap: where a block's place in it is.
+struct HeapPlaces {
+  std::vector<TierBlock>* blocks;
+  std::uint32_t& operator()(std::uint32_t block) const { return (*blocks)[block].older; }
+};
 
 // LeafHeap: the leaves of a prefix tree, the least worthy first.
 
@@ -181,6 +215,13 @@ class Ghosts {
     return at == nowhere ? none : static_cast<std::uint32_t>(table_[at] & 1u);
   }
   [[nodiscard]] std::size_t count(std::uint32_t list) const { return rings_[list].count; }
+  /// ARC's new target for the blocks that are used once, of `most` in all, after a key of `list` is wanted again.
+  [[nodiscard]] double learn(double target, std::uint32_t list, std::size_t most) const {
+    const auto gone_once = static_cast<double>(count(0)), gone_often = static_cast<double>(count(1));
+    if (list == 0) // more room for blocks that are used once would have kept it
+      return std::min(target + std::max(1.0, gone_often / gone_once), static_cast<double>(most));
+    return std::max(target - std::max(1.0, gone_once / gone_often), 0.0);
+  }
   /// Begins to load what the functions of a key need.
   void prefetch(BlockKey key) const { __builtin_prefetch(&table_[home(tag(key))]); }
   /// Adds a key that neither list has, as the latest of `list`.

@@ -198,20 +198,8 @@ class TierStore {
   /// leave first, whatever the target: nobody will use them, so ARC learns nothing from them and remembers none.
   enum : std::uint32_t { once = 0, often = 1, released = 2 };
 
-  struct Block {
-    std::uint32_t key_low = 0, key_high = 0; ///< halves, so that a block is 20 bytes and not 24
-    std::uint32_t older = nobody;            ///< in its list; with worth: its place in the heap
-    std::uint32_t newer = nobody;            ///< in its list; with worth: the request that used it last
-    std::uint32_t list = 0;                  ///< with worth: the block before it in the tree
-
-    [[nodiscard]] BlockKey key() const { return BlockKey{std::uint64_t{key_high} << 32 | key_low}; }
-  };
-  /// Blocks from the least to the most recent. LFU has one per number of uses, linked in ascending order.
-  struct List {
-    std::uint32_t oldest = nobody, newest = nobody;
-    std::size_t count = 0;
-    std::uint32_t uses = 0, lower = nobody, higher = nobody;
-  };
+  using Block = TierBlock;
+  using List = BlockList;
 
   static double no_worth(std::size_t /*i*/) { return 0; }
   [[nodiscard]] std::size_t fitting(std::span<const BlockKey> keys) const { return std::min(keys.size(), capacity_); }
@@ -242,16 +230,18 @@ class TierStore {
     of.older = set_aside;
     of.newer = aside_.add(block, of.list);
   }
-  void append(std::uint32_t block, std::uint32_t to) {
+  /// Between two blocks of a list, or at an end of it.
+  void link(std::uint32_t block, std::uint32_t to, std::uint32_t older, std::uint32_t newer) {
     List& list = lists_[to];
     Block& of = blocks_[block];
     of.list = to;
-    of.older = list.newest;
-    of.newer = nobody;
-    (list.newest == nobody ? list.oldest : blocks_[list.newest].newer) = block;
-    list.newest = block;
+    of.older = older;
+    of.newer = newer;
+    (older == nobody ? list.oldest : blocks_[older].newer) = block;
+    (newer == nobody ? list.newest : blocks_[newer].older) = block;
     ++list.count;
   }
+  void append(std::uint32_t block, std::uint32_t to) { link(block, to, lists_[to].newest, nobody); }
   void move(std::uint32_t block, std::uint32_t to) {
     unlink(block);
     append(block, to);
@@ -263,14 +253,7 @@ class TierStore {
                              : replacement_ == Replacement::adaptive     ? std::uint32_t{released}
                                                                          : 0;
     unlink(block);
-    List& list = lists_[to];
-    Block& of = blocks_[block];
-    of.list = to;
-    of.older = nobody;
-    of.newer = list.oldest;
-    (list.oldest == nobody ? list.newest : blocks_[list.oldest].older) = block;
-    list.oldest = block;
-    ++list.count;
+    link(block, to, nobody, lists_[to].oldest);
     if (replacement_ == Replacement::least_frequent) drop_if_empty(from);
   }
   std::uint32_t new_block(BlockKey key) {
@@ -318,12 +301,8 @@ class TierStore {
     erase(block);
     evicted(key);
   }
-  struct Touched {
-    std::size_t held = 0;
-    bool remembered = false; ///< ARC remembers some of the others
-  };
-  Touched touch_held(std::span<const BlockKey> keys) {
-    Touched touched;
+  TouchedBlocks touch_held(std::span<const BlockKey> keys) {
+    TouchedBlocks touched;
     for (std::size_t i = keys.size(); i-- > 0;) {
       if (i >= ahead) {
         index_.prefetch(keys[i - ahead]);
@@ -464,12 +443,7 @@ class TierStore {
   bool touch_ghost(BlockKey key) {
     const std::uint32_t list = ghosts_.list_of(key);
     if (list == Ghosts::none) return false;
-    const auto gone_once = static_cast<double>(ghosts_.count(once));
-    const auto gone_often = static_cast<double>(ghosts_.count(often));
-    if (list == once) // more room for blocks that are used once would have kept it
-      target_ = std::min(target_ + std::max(1.0, gone_often / gone_once), static_cast<double>(capacity_));
-    else
-      target_ = std::max(target_ - std::max(1.0, gone_once / gone_often), 0.0);
+    target_ = ghosts_.learn(target_, list, capacity_);
     ghosts_.remove(key);
     ghosts_.add(list, key);
     return true;
@@ -513,12 +487,7 @@ class TierStore {
   // Worth: a heap of the leaves, the least worthy on top --------------------------------------------------------------
 
   std::uint32_t& place(std::uint32_t block) { return blocks_[block].older; }
-  /// For the heap: where a block's place in it is.
-  struct Places {
-    std::vector<Block>* blocks;
-    std::uint32_t& operator()(std::uint32_t block) const { return (*blocks)[block].older; }
-  };
-  [[nodiscard]] Places places() { return {&blocks_}; }
+  [[nodiscard]] HeapPlaces places() { return {&blocks_}; }
   [[nodiscard]] LeafHeap::Leaf leaf_of(std::uint32_t block) const {
     return {worth_[block], blocks_[block].newer, block};
   }
