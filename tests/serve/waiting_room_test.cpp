@@ -162,7 +162,7 @@ TEST_CASE("WaitingRoom keeps the place of a client that has returned and is held
   CHECK(room.return_share() < share);
 }
 
-TEST_CASE("WaitingRoom gives the ticket of a client that is held to no other, and expects that client now") {
+TEST_CASE("WaitingRoom gives a held client's ticket to no other, and counts that client as due now") {
   WaitingRoom room;
   const Generation same = asking(100, 10);
   keep(room, same, 1);
