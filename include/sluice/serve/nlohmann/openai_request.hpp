@@ -28,7 +28,7 @@ void read_prompts(CompletionFields& fields, std::vector<CompletionPrompt>& into)
 
 void read_slo(CompletionFields& fields, Slo& into);
 
-void read_hints(CompletionFields& fields, SessionHints& into);
+void read_kv_hints(CompletionFields& fields, SessionHints& into);
 
 } // namespace detail
 

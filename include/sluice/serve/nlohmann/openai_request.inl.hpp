@@ -88,7 +88,7 @@ SLUICE_SERVER_INLINE void read_slo(CompletionFields& fields, Slo& into) {
   into = {Seconds{ttft_ms / 1e3}, Seconds{tbt_ms / 1e3}};
 }
 
-SLUICE_SERVER_INLINE void read_hints(CompletionFields& fields, SessionHints& into) {
+SLUICE_SERVER_INLINE void read_kv_hints(CompletionFields& fields, SessionHints& into) {
   if (fields.error || !fields.has("kv_hints")) return;
   const nlohmann::json& hints = fields["kv_hints"];
   static constexpr const char* expected = "ttl, keep, release and prefetch";
@@ -214,7 +214,7 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_completion(std::string_view bo
   }
   detail::read_slo(fields, into.slo);
   fields.whole("priority", into.priority, INT32_MIN, INT32_MAX);
-  detail::read_hints(fields, into.hints);
+  detail::read_kv_hints(fields, into.hints);
   return fields.error;
 }
 
