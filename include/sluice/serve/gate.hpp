@@ -127,7 +127,8 @@ struct QueueLimit {
     if (steps.empty() || outlook.pace().mean_s() <= 0) return 1;
     std::sort(steps.begin(), steps.end());
     const auto of = static_cast<std::size_t>(refused);
-    const auto times = static_cast<double>((of - 1) / steps.size()); // whole batches before
+    const std::size_t whole = (of - 1) / steps.size(); // batches before
+    const auto times = static_cast<double>(whole);
     return outlook.pace().mean_s() * (times * steps.back() + steps[(of - 1) % steps.size()]);
   }
 };
