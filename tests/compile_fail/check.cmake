@@ -47,7 +47,10 @@ endif()
 
 # If a sentence results from a concept, g++ adds the reason as a note, and marks its second line as an error.
 string(REGEX REPLACE "is invalid, because\n[^\n]*error: " "is invalid, because " lines "${text}")
+string(REGEX REPLACE "is unsatisfied because\n([^\n]*  required [^\n]*\n)*[^\n]*error: " "is unsatisfied because " lines "${lines}")
 string(REGEX REPLACE "is not satisfied, because\n([^\n]*  required [^\n]*\n)*[^\n]*error: " "is not satisfied, because " lines "${lines}")
+# A requirement that names a missing member several times has a line for each.
+string(REGEX REPLACE "(because '[^\n]*' is not a member of '[^\n]*')\n[^\n]*error: ('[^\n]*' is not a member of)" "\\1, \\2" lines "${lines}")
 string(REPLACE ";" "," lines "${lines}")
 string(REGEX REPLACE "[][]" "|" lines "${lines}") # brackets keep CMake from splitting a list
 string(REPLACE "\n" ";" lines "${lines}")
