@@ -222,12 +222,13 @@ SLUICE_INLINE void offer(Core& core, Slot slot, const View& view, const PolicyCa
   const CachingTable& caching = *policies.table.caching;
   const RequestRow& request = core.row(slot);
   Tokens wanted = std::min(caching.write(policies.policies, view, request), request.computed);
-  const Worth worth = caching.worth(policies.policies, view, request);
-  if (request.phase == Phase::ended && core.policies->is.parts_with) wanted = std::min(wanted, worth.kept);
+  if (request.phase == Phase::ended && core.policies->is.parts_with)
+    wanted = std::min(wanted, caching.worth(policies.policies, view, request).kept);
   std::size_t& offered = core.prefix.offered(slot);
   const std::span<const BlockKey> keys = core.prefix.keys_within(slot, wanted, core.limits.block_tokens);
   if (keys.size() <= offered) return;
-  core.tiers->write(keys, offered, worth.score, view.now, request.resident_layers);
+  core.tiers->write(keys, offered, caching.worth(policies.policies, view, request).score, view.now,
+                    request.resident_layers);
   offered = keys.size();
 }
 
