@@ -20,6 +20,8 @@ SLUICE_INLINE void adopt_plan(Core& core, Draft& draft, const PolicyCalls& polic
   if (freed.count() < 0) taken_back = -freed;
   core.kv_capacity += freed;
   if (policies.table.is.streams_weights) {
+    if (policies.table.is.finds_released && freed.count() > 0)
+      core.prefix.resize(core.kv_capacity, core.geometry.layers);
     core.lending.borrowed = draft.offer.borrowed;
     core.lending.own_level =
         draft.plan.weights.streamed.empty() ? 0 : draft.plan.weights.level - core.lending.lent_layers;
@@ -153,16 +155,20 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
     if (keeps_slots) moves.stream_slots.resize(moves.streams.size(), claim.slot);
   }
   // Only now, since blocks that a claim has attached but not yet taken are neither free nor in use.
-  if (core.prefix.pinned() < pinned || (table.is.finds_released && !core.geometry.alike()))
+  const bool preempted = !decision.victims.empty() || !decision.leaving.empty();
+  if (taken_back.count() > 0 && table.is.finds_released) core.prefix.resize(core.kv_capacity, core.geometry.layers);
+  if (core.prefix.pinned() < pinned ||
+      (table.is.finds_released && (preempted || !core.geometry.alike() || taken_back.count() > 0)))
     core.ledger.resize_device(core.ledger.device().used() + core.prefix.free(core.geometry.layers));
-  if (taken_back.count() > 0) core.ledger.resize_device(core.ledger.device().capacity() - taken_back);
+  else if (taken_back.count() > 0)
+    core.ledger.resize_device(core.ledger.device().capacity() - taken_back);
   if (table.is.streams_weights && !decision.claims.empty()) {
     Lending& lending = core.lending;
     return_weights(core.geometry, weights, core.plan.weights, lending.most_lent_layers - lending.lent_in_force, moves);
     lending.lent_in_force = lending.most_lent_layers = lending.lent_layers;
   }
   draft.fetches = !moves.streams.empty();
-  const bool other_batch = decision.new_plan || !decision.victims.empty() || !decision.leaving.empty();
+  const bool other_batch = decision.new_plan || preempted;
   if (came_back || (other_batch && (fetched || draft.fetches || !(weights == core.plan.weights))))
     core.carry_over.batch_changed();
   return true;

@@ -31,8 +31,8 @@ SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, c
   }
   plan.made_at_step = -1;
   if (table.is.finds_released)
-    prefix = geometry.alike() ? PrefixReuse{TokenBlocks{device.count() / geometry.layers}}
-                              : PrefixReuse{device, geometry.kv(), table.keeps_checkpoint};
+    prefix = geometry.alike() ? PrefixReuse{TokenBlocks{kv_capacity.count() / geometry.layers}}
+                              : PrefixReuse{kv_capacity, geometry.kv(), table.keeps_checkpoint};
   if (table.tiers == nullptr) return;
   const CachingTable& caching = *table.caching;
   tiers = OwnedTiers(*table.tiers, below, geometry.layer_block_bytes * geometry.layers, caching.feed);

@@ -18,6 +18,26 @@ SLUICE_INLINE bool refuses(const Core& core, const Decision& decision, Slot slot
   return core.policies->is.refuses_victims && std::find(victims.begin(), victims.end(), slot) != victims.end();
 }
 
+namespace detail {
+/// How much less room the requests that this decision preempts give up than they took, since others share their blocks.
+/// Those that join have counted what they found as held by someone.
+SLUICE_INLINE LayerBlocks kept_by_sharing(const Core& core, const Decision& decision) {
+  std::vector<Slot> leaving, joining;
+  LayerBlocks took{0};
+  for (const auto* aside : {&decision.leaving, &decision.victims})
+    for (const Slot slot : *aside)
+      if (const RequestRow& request = core.row(slot); request.phase == Phase::running) {
+        leaving.push_back(slot);
+        took += core.footprint(request).device;
+      }
+  for (const Claim& claim : decision.claims)
+    if (core.row(claim.slot).phase != Phase::running) joining.push_back(claim.slot);
+  const LayerBlocks freed =
+      core.prefix.freed(leaving, joining, core.requests.rows, core.limits.block_tokens, core.geometry.layers);
+  return std::max(LayerBlocks{0}, took - freed);
+}
+} // namespace detail
+
 SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, const Decision& decision,
                                std::size_t required, const WeightsPlan& weights, Seconds now) {
   LayerBlocks preempted_host{0};
@@ -52,6 +72,8 @@ SLUICE_INLINE Budget budget_of(const Core& core, const PolicyCalls& policies, co
   }
   budget.device = core.ledger.device().capacity() + (core.capacity_with(weights) - core.kv_capacity);
   budget.device -= core.prefix.pinned();
+  if (core.policies->is.finds_released && !(decision.leaving.empty() && decision.victims.empty()))
+    budget.device -= detail::kept_by_sharing(core, decision);
   budget.host = core.ledger.host().capacity() - preempted_host;
   return budget;
 }

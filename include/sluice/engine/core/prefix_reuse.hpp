@@ -19,9 +19,10 @@ namespace sluice {
 
 /// The ledger counts what each request took; the cache holds a shared block once. Both always have the same number of
 /// free blocks: a joining request takes room for what it does not find *held*, and after a release the ledger's
-/// capacity follows the cache. Models with KV in groups have a GroupPrefixCache instead, whose quanta are the ledger's;
-/// there the capacity also follows after a commit, since a request that joins counts the blocks of its windows that
-/// another holds as its own, and two may have counted what both found.
+/// capacity follows the cache. It also does after a commit that preempts, since one that joins may hold what a victim
+/// gave up; the decision has counted such blocks (`freed`). Models with KV in groups have a GroupPrefixCache instead,
+/// whose quanta are the ledger's; there the capacity follows after every commit, since a request that joins counts the
+/// blocks of its windows that another holds as its own, and two may have counted what both found.
 ///
 /// Engines whose Retention finds no released blocks (`finds_released = false`) have an empty one; with tiers it keeps
 /// the keys of their requests' blocks.
@@ -110,6 +111,24 @@ class PrefixReuse {
     return Tokens{found * block_tokens.count()} == row.found_on_device() &&
            Tokens{(held - found) * block_tokens.count()} - row.loading == row.slack;
   }
+  /// The room that is free for `joining` once the requests in `leaving` have released their blocks: less what others
+  /// hold too, and less what one that joins has found and counted as held. For a model of `layers` layers.
+  [[nodiscard]] LayerBlocks freed(std::span<const Slot> leaving, std::span<const Slot> joining,
+                                  std::span<const RequestRow> rows, Tokens block_tokens, int layers) const {
+    std::vector<std::uint32_t> given, taken;
+    for (const Slot slot : leaving) {
+      const std::vector<std::uint32_t>& own = holdings_[index(slot)].table.blocks;
+      given.insert(given.end(), own.begin(), own.end());
+      if (groups_ && index(slot) < groups_->tables.size()) groups_->cache.add_held(groups_->tables[index(slot)], given);
+    }
+    for (const Slot slot : joining) {
+      const auto found = rows[index(slot)].found_on_device().count() / block_tokens.count();
+      const std::span<const BlockKey> keys{holdings_[index(slot)].keys.data(), static_cast<std::size_t>(found)};
+      groups_ ? groups_->cache.add_found(keys, taken) : cache_.add_found(keys, taken);
+    }
+    if (groups_) return LayerBlocks{groups_->cache.freed(given, taken)};
+    return across_layers(TokenBlocks{cache_.freed(given, taken)}, layers);
+  }
   /// The keys of the request's full blocks within its first `tokens` tokens.
   [[nodiscard]] std::span<const BlockKey> keys_within(Slot slot, Tokens tokens, Tokens block_tokens) {
     return keys_of(slot, static_cast<std::size_t>(tokens.count() / block_tokens.count()));
@@ -136,6 +155,10 @@ class PrefixReuse {
   }
   /// The same for the blocks from number `first` on, which others take before all others.
   void release_first(Slot slot, std::size_t first) { cache_.release_first(holdings_[index(slot)].table, first); }
+  /// Weights gave up memory, or took it back: there is this room in all, for a model of `layers` layers.
+  void resize(LayerBlocks room, int layers) {
+    groups_ ? groups_->cache.resize(room) : cache_.resize(TokenBlocks{room.count() / layers});
+  }
   /// Room that no request and no pin holds, for a model of `layers` layers.
   [[nodiscard]] LayerBlocks free(int layers) const {
     return groups_ ? groups_->cache.free() : across_layers(cache_.free(), layers);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -62,21 +63,34 @@ class GroupPrefixCache {
   };
 
   /// `room`: quanta of the arena.
-  GroupPrefixCache(LayerBlocks room, const KvBlocks& kv) : kv_(kv), blank_(room.count()), free_(room.count()) {
+  GroupPrefixCache(LayerBlocks room, const KvBlocks& kv)
+      : kv_(kv), total_(room.count()), blank_(room.count()), free_(room.count()) {
     SLUICE_ASSERT(room.count() >= 0 && !kv.empty(), "room for KV in groups");
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const KvPart& part : kv.parts()) {
-      least = std::min(least, part.size());
+      least_ = std::min(least_, part.size());
       cycle_ = std::lcm(cycle_, part.step);
       if (!part.grows()) longest_ = std::max(longest_, part.keep);
       grows_ = grows_ || part.grows();
     }
-    index_ = KeyIndex(static_cast<std::size_t>(room.count() / least) + 1);
+    index_ = KeyIndex(most_entries());
     slots_.resize(1); // both ends of the queue
   }
 
   /// Quanta that no request holds.
   [[nodiscard]] LayerBlocks free() const { return LayerBlocks{free_}; }
+  /// Makes the arena this large, at least what is held. What was unused longest goes first.
+  void resize(LayerBlocks room) {
+    const std::int64_t more = room.count() - total_;
+    SLUICE_ASSERT(free_ + more >= 0, "room for what is held");
+    while (blank_ + more < 0) drop_oldest();
+    total_ += more;
+    blank_ += more;
+    free_ += more;
+    if (index_.holds(most_entries())) return;
+    index_ = KeyIndex(2 * most_entries());
+    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
+      if (slots_[slot].findable) index_.add(slots_[slot].key, slot);
+  }
 
   /// The most blocks, from the first of `keys` on, of which every group has what later tokens read.
   [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const {
@@ -103,6 +117,24 @@ class GroupPrefixCache {
       least = std::min(least, entries * part.step);
     }
     return least / cycle_ * cycle_;
+  }
+  /// Adds the entries of `table` to `entries`.
+  void add_held(const Table& table, std::vector<std::uint32_t>& entries) const {
+    for (const Table::Run& run : table.runs)
+      std::copy_if(run.entries.begin(), run.entries.end(), std::back_inserter(entries),
+                   [](std::uint32_t entry) { return entry != nobody; });
+  }
+  /// Adds the entries that requests share of a prefix that can be found, those of growing groups, to `entries`.
+  void add_found(std::span<const BlockKey> keys, std::vector<std::uint32_t>& entries) const {
+    for (std::size_t g = 0; g < parts().size(); ++g)
+      for (std::int64_t entry = 0; parts()[g].grows() && entry < std::ssize(keys) / parts()[g].step; ++entry)
+        entries.push_back(find(g, keys, entry));
+  }
+  /// The quanta of entries that join the queue if requests give up `given` and others take `taken`. Sorts both.
+  [[nodiscard]] std::int64_t freed(std::vector<std::uint32_t>& given, std::vector<std::uint32_t>& taken) const {
+    return freed_of(
+        given, taken, [this](std::uint32_t entry) { return slots_[entry].holders; },
+        [this](std::uint32_t entry) { return parts()[slots_[entry].group].size(); });
   }
   /// Whether group `g` has the entry that ends with the last of `keys`: for tests.
   [[nodiscard]] bool has(std::size_t g, std::span<const BlockKey> keys) const {
@@ -269,19 +301,23 @@ class GroupPrefixCache {
     SLUICE_ASSERT(slots_[slot].holders > 0, "an entry that is held");
     if (--slots_[slot].holders == 0) append(slot);
   }
+  [[nodiscard]] std::size_t most_entries() const { return static_cast<std::size_t>(total_ / least_) + 1; }
+  /// Makes the entry that was unused longest blank.
+  void drop_oldest() {
+    const std::uint32_t oldest = slots_[ends].after;
+    unlink(oldest);
+    const std::int64_t freed = parts()[slots_[oldest].group].size();
+    blank_ += freed;
+    free_ += freed;
+    if (slots_[oldest].findable) index_.remove(slots_[oldest].key, oldest);
+    slots_[oldest].findable = false;
+    unused_.push_back(oldest);
+  }
   /// A held entry of group `g`. It takes the place of those that were unused longest.
   std::uint32_t take(std::size_t g) {
     const std::int64_t size = parts()[g].size();
     SLUICE_ASSERT(size <= free_, "as much free room");
-    while (blank_ < size) {
-      const std::uint32_t oldest = slots_[ends].after;
-      unlink(oldest);
-      const std::int64_t freed = parts()[slots_[oldest].group].size();
-      blank_ += freed;
-      free_ += freed;
-      if (slots_[oldest].findable) index_.remove(slots_[oldest].key, oldest);
-      unused_.push_back(oldest);
-    }
+    while (blank_ < size) drop_oldest();
     blank_ -= size;
     free_ -= size;
     if (unused_.empty()) {
@@ -313,10 +349,12 @@ class GroupPrefixCache {
   std::int64_t longest_ = 0; ///< blocks that a group that does not grow keeps at most
   bool grows_ = false;       ///< some group grows
   std::vector<Entry> slots_;
-  std::vector<std::uint32_t> unused_; ///< slots without an entry
-  KeyIndex index_;                    ///< of the findable entries
-  std::int64_t blank_ = 0;            ///< quanta without an entry
-  std::int64_t free_ = 0;             ///< these and the queue's
+  std::vector<std::uint32_t> unused_;                             ///< slots without an entry
+  KeyIndex index_;                                                ///< of the findable entries
+  std::int64_t least_ = std::numeric_limits<std::int64_t>::max(); ///< quanta of the smallest entry
+  std::int64_t total_ = 0;                                        ///< quanta of the arena
+  std::int64_t blank_ = 0;                                        ///< quanta without an entry
+  std::int64_t free_ = 0;                                         ///< these and the queue's
 };
 
 } // namespace sluice

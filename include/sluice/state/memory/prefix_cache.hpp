@@ -62,6 +62,8 @@ class KeyIndex {
     slots_[hole] = {};
   }
   [[nodiscard]] std::size_t bytes() const { return slots_.capacity() * sizeof(Slot); }
+  /// Whether it has room for this many blocks.
+  [[nodiscard]] bool holds(std::size_t most) const { return most + most / 2 + 2 <= slots_.size(); }
 
  private:
   struct Slot {
@@ -80,6 +82,22 @@ class KeyIndex {
 
   std::vector<Slot> slots_;
 };
+
+/// The sum of `size` of those in `given`, each as often as a request gives it up, that have no other holder and are not
+/// in `taken`. Sorts both.
+template <class Holders, class Size>
+[[nodiscard]] std::int64_t freed_of(std::vector<std::uint32_t>& given, std::vector<std::uint32_t>& taken,
+                                    Holders&& holders, Size&& size) {
+  std::sort(given.begin(), given.end());
+  std::sort(taken.begin(), taken.end());
+  std::int64_t sum = 0;
+  for (auto first = given.begin(); first != given.end();) {
+    const auto last = std::upper_bound(first, given.end(), *first);
+    if (last - first == holders(*first) && !std::binary_search(taken.begin(), taken.end(), *first)) sum += size(*first);
+    first = last;
+  }
+  return sum;
+}
 
 /// The device's token blocks by content, as in vLLM's automatic prefix caching: a released block can be found by its
 /// key while it is in the queue of free blocks, and is forgotten when another request takes it.
@@ -102,10 +120,13 @@ class PrefixCache {
   };
 
   explicit PrefixCache(TokenBlocks blocks)
-      : blocks_(static_cast<std::size_t>(blocks.count()) + 1), free_(blocks.count()) {
+      : blocks_(static_cast<std::size_t>(blocks.count()) + 1),
+        ends_(static_cast<std::uint32_t>(blocks.count())),
+        total_(blocks.count()),
+        free_(blocks.count()) {
     SLUICE_ASSERT(blocks.count() >= 0, "no negative number of blocks");
-    const auto count = static_cast<std::uint32_t>(blocks.count());
-    for (std::uint32_t i = 0; i <= count; ++i) { // the last entry is both ends of the queue
+    const std::uint32_t count = ends_;
+    for (std::uint32_t i = 0; i <= count; ++i) { // the last of these is both ends of the queue
       blocks_[i].after = i == count ? 0 : i + 1;
       blocks_[i].before = i == 0 ? count : i - 1;
     }
@@ -113,6 +134,27 @@ class PrefixCache {
   }
 
   [[nodiscard]] TokenBlocks free() const { return TokenBlocks{free_}; }
+  /// Makes it have this many blocks, at least those that are held. The longest released go first, with their content.
+  void resize(TokenBlocks total) {
+    SLUICE_ASSERT(total.count() >= total_ - free_, "room for the blocks that are held");
+    for (; total_ > total.count(); --total_) {
+      gone_.push_back(blocks_[ends()].after);
+      unlink(gone_.back());
+      forget(gone_.back());
+    }
+    for (; total_ < total.count(); ++total_) {
+      if (gone_.empty()) {
+        gone_.push_back(static_cast<std::uint32_t>(blocks_.size()));
+        blocks_.emplace_back();
+      }
+      link(gone_.back(), ends());
+      gone_.pop_back();
+    }
+    if (index_.holds(blocks_.size())) return;
+    index_ = KeyIndex(2 * blocks_.size());
+    for (std::uint32_t block = 0; block < blocks_.size(); ++block)
+      if (blocks_[block].findable) index_.add(blocks_[block].key, block);
+  }
 
   /// How many of `keys`, from the first on, can be found.
   [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const {
@@ -125,6 +167,17 @@ class PrefixCache {
     std::size_t count = 0;
     for (const BlockKey key : keys) count += blocks_[block_of(key)].holders > 0 ? 1u : 0u;
     return count;
+  }
+
+  /// Adds the blocks of `keys`, which can all be found, to `blocks`.
+  void add_found(std::span<const BlockKey> keys, std::vector<std::uint32_t>& blocks) const {
+    for (const BlockKey key : keys) blocks.push_back(block_of(key));
+  }
+  /// How many blocks join the queue if requests give up `given`, all blocks of some tables, and others take `taken`.
+  /// Sorts both; a block may repeat.
+  [[nodiscard]] std::int64_t freed(std::vector<std::uint32_t>& given, std::vector<std::uint32_t>& taken) const {
+    return freed_of(
+        given, taken, [this](std::uint32_t block) { return blocks_[block].holders; }, [](std::uint32_t) { return 1; });
   }
 
   /// Makes an empty table start with the blocks of `keys`, which can all be found.
@@ -196,7 +249,7 @@ class PrefixCache {
     BlockKey key{};
   };
 
-  [[nodiscard]] std::uint32_t ends() const { return static_cast<std::uint32_t>(blocks_.size() - 1); }
+  [[nodiscard]] std::uint32_t ends() const { return ends_; }
 
   void unlink(std::uint32_t block) {
     blocks_[blocks_[block].before].after = blocks_[block].after;
@@ -223,7 +276,10 @@ class PrefixCache {
   }
 
   std::vector<Block> blocks_;
-  KeyIndex index_; ///< of the findable blocks
+  std::vector<std::uint32_t> gone_; ///< blocks that it had, and has no longer
+  KeyIndex index_;                  ///< of the findable blocks
+  std::uint32_t ends_ = 0;          ///< the entry that is both ends of the queue
+  std::int64_t total_ = 0;
   std::int64_t free_ = 0;
 };
 
