@@ -51,6 +51,9 @@ using SwapAhead = Engine<OneStepAhead, MoveToHost, EveryStep>;
 using SwappedDistance = With<OrbitFlow, MoveToHost>;
 using EveryStateFound = With<VllmRecompute, KeepUntilOverwrittenAt<EveryBlock>>;
 using PartingStatesFound = With<VllmRecompute, KeepUntilOverwrittenAt<BranchPoints>>;
+using SelectNEvaluated = With<SelectN, SloInterval>;
+using SelectNDistance = With<SelectN, DistancePlacement, PauseResume>;
+using Loaded = With<VllmSwap, LoadAware>;
 using CopiedDistance = Engine<DistancePlacement, EagerCopy>;
 
 SLUICE_CONSERVES_GROUPS(VllmRecompute)
@@ -90,6 +93,20 @@ SLUICE_CONSERVES_GROUPS(VllmPriority)
 SLUICE_CONSERVES_GROUPS(VllmPriorityPreempts)
 SLUICE_CONSERVES_GROUPS(WaitingFirst)
 SLUICE_CONSERVES_GROUPS(FoundAhead)
+SLUICE_CONSERVES_GROUPS(DeepSpeedWeights)
+SLUICE_CONSERVES_GROUPS(FlexGenWeights)
+SLUICE_CONSERVES_GROUPS(SelectN)
+SLUICE_CONSERVES_GROUPS(SelectNEvaluated)
+SLUICE_CONSERVES_GROUPS(SelectNDistance)
+SLUICE_CONSERVES_GROUPS(Mirage)
+SLUICE_CONSERVES_GROUPS(MirageOneSlot)
+SLUICE_CONSERVES_GROUPS(MirageNoReversion)
+SLUICE_CONSERVES_GROUPS(MiragePrefillFirst)
+SLUICE_CONSERVES_GROUPS(Confluence)
+SLUICE_CONSERVES_GROUPS(FutureMemory)
+SLUICE_CONSERVES_GROUPS(VllmRecomputeSized)
+SLUICE_CONSERVES_GROUPS(VllmSwapSized)
+SLUICE_CONSERVES_GROUPS(Loaded)
 
 /// Whether it serves some model whose layers are not alike, as sluice-compare asks (`System::equal_layers`).
 template <class System>
@@ -189,7 +206,7 @@ TEST_CASE("every system of sluice-compare that serves models in groups has its t
     CHECK_MESSAGE((!one.second || tried.count(one.first) == 1), one.first,
                   " has no trials: give it a SLUICE_CONSERVES_GROUPS");
   CHECK(takes.at("FlexGenPlus"));
-  CHECK_FALSE(takes.at("Confluence"));
+  CHECK_FALSE(takes.at("Ellm"));
 }
 
 template <class System>
@@ -208,29 +225,31 @@ TEST_CASE("a composition that needs equal layers is refused by naming its part a
   REQUIRE(kv.add(0, {.entry = 64}));
   REQUIRE(kv.add(1, {.kind = KvKind::sliding, .entry = 64, .window = 64}));
   REQUIRE(kv.add(2, {.kind = KvKind::state, .entry = 2048}));
-  trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
+  trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}, LayerSet::all(trial.layers)};
   CHECK(refusal_of<VllmSwap>(trial).empty());
   CHECK(refusal_of<VllmPrefixCaching>(trial).empty());
   CHECK(refusal_of<OrbitFlow>(trial).empty());
   CHECK(refusal_of<DeepSpeedInference>(trial).empty());
+  CHECK(refusal_of<Confluence>(trial).empty());
   std::string groups = ", and this model's layers are not alike: 1 of 3 layers keep all blocks, 1 at most 5 blocks, 1 "
                        "the newest block of a request";
   const auto says = [&](const std::string& line, const char* part) {
     CHECK_MESSAGE(line.find(part + groups) != std::string::npos, line);
   };
-  says(refusal_of<Confluence>(trial), "its Placement policy counts layers of one size");
   says(refusal_of<CopiedDistance>(trial), "its Retention policy copies the blocks of all layers alike");
   says(refusal_of<Neo>(trial), "its Placement policy counts layers of one size");
-  says(refusal_of<AptServe>(trial), "its Placement policy rebuilds layers");
-  says(refusal_of<VllmRecomputeSized>(trial), "its Placement policy counts layers of one size");
+  says(refusal_of<AptServe>(trial), "its Admission policy counts blocks of one size");
+  says(refusal_of<Ellm>(trial), "its Placement policy rebuilds layers");
   says(refusal_of<HCache>(trial), "its Retention policy keeps hidden states of single layers");
-  says(refusal_of<DeepSpeedWeights>(trial), "its Weights policy streams layers of one size");
-  says(refusal_of<FutureMemory>(trial), "its Admission policy counts blocks of one size");
+  CHECK(refusal_of<DeepSpeedWeights>(trial).empty());
+  says(refusal_of<With<VllmSwap, MostPendingFirst>>(trial), "its Admission policy counts blocks of one size");
+  says(refusal_of<HiCache>(trial), "its Caching policy stores token blocks of all layers");
+  says(refusal_of<KvFlow>(trial), "its Retention policy parts with token blocks of all layers");
   KvGroups bounded; // no layer only grows
   REQUIRE(bounded.add(0, {.entry = 64}));
   for (int layer = 0; layer < 3; ++layer)
     REQUIRE(bounded.add(layer, {.kind = KvKind::sliding, .entry = 64, .window = 64}));
-  trial.kv = {KvBlocks(bounded, Tokens{16}), ReadLimits{bounded}};
+  trial.kv = {KvBlocks(bounded, Tokens{16}), ReadLimits{bounded}, LayerSet::all(3)};
   CHECK(refusal_of<VllmSwap>(trial).empty());
   groups = ", and this model's layers are not alike: 1 of 3 layers keep all blocks, 3 at most 5 blocks of a request";
   says(refusal_of<OrbitFlow>(trial), "its Placement policy moves single layers, and none here keeps only what grows");
@@ -249,7 +268,7 @@ TEST_CASE_TEMPLATE("one group of all tokens in all layers is the model without g
     auto plain = E::make(testing::trial_config<E>(trial, {}));
     KvGroups kv;
     for (int layer = 0; layer < trial.layers; ++layer) REQUIRE(kv.add(layer, {.entry = 256}));
-    trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
+    trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}, LayerSet::all(trial.layers)};
     REQUIRE(trial.kv.blocks.quantum() == Bytes{4096});
     auto grouped = E::make(testing::trial_config<E>(trial, {}));
     REQUIRE((plain && grouped));

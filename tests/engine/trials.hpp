@@ -105,6 +105,8 @@ inline Trial in_groups(Trial trial, Random& random) {
     if (count > 1) REQUIRE(kv.add(layer, rules[(first + 1 + random.below(4)) % 5]));
   }
   trial.kv = {KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
+  for (int layer = 0; layer < trial.layers; ++layer)
+    if (layer < 2 || random.below(3) > 0) trial.kv.streamable.insert(layer);
   const std::int64_t blocks = trial.device.count() / trial.layers;
   trial.device = LayerBlocks{3 * trial.kv.blocks.room(2 + blocks / 3)}; // for about as many requests
   trial.host = LayerBlocks{trial.host.count() * 4096 / trial.kv.blocks.quantum().count()};
@@ -192,9 +194,11 @@ bool moves_kv() {
 /// the bytes of a layer's weights.
 inline Bytes streamed_weights(Trial& trial, Random& random) {
   const auto blocks = static_cast<std::int64_t>(1 + random.below(40)); // in a layer's weights
+  const bool alike = trial.kv.blocks.empty();
+  const std::int64_t streamed = alike ? trial.layers : trial.kv.streamable.count();
+  const std::int64_t all = blocks * streamed * 4096 / (alike ? 4096 : trial.kv.blocks.quantum().count());
   if (random.below(3) == 0)
-    trial.device -=
-        LayerBlocks{static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(blocks * trial.layers)))};
+    trial.device -= LayerBlocks{static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(all)))};
   return Bytes{4096} * blocks;
 }
 

@@ -80,8 +80,9 @@ double layer_bytes(const Of& x) {
   return of_model(x, [](const Geometry& geometry) { return real(geometry.layer_weight_bytes.count()); });
 }
 double layers_bytes(const Of& x) {
-  return of_model(x,
-                  [](const Geometry& geometry) { return real(geometry.layer_weight_bytes.count()) * geometry.layers; });
+  return of_model(x, [](const Geometry& geometry) {
+    return real(geometry.layer_weight_bytes.count()) * geometry.streamable().count();
+  });
 }
 double token_bytes(const Of& x) {
   return of_model(x, [&x](const Geometry& geometry) {

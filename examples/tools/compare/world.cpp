@@ -68,8 +68,9 @@ Expected<World> layered_world(const MachineOptions& machine, SimulatedModel mode
               .device = device,
               .cost = engines::CostChoice{LayeredRoofline{*model.layered, device}},
               .cost_name = "roofline of model and device, by kind of layer"};
-  world.groups = std::make_shared<const KvLayers>(
-      KvLayers{KvBlocks(model.layered->kv, Limits{}.block_tokens), ReadLimits{model.layered->kv}});
+  world.groups =
+      std::make_shared<const KvLayers>(KvLayers{KvBlocks(model.layered->kv, Limits{}.block_tokens),
+                                                ReadLimits{model.layered->kv}, model.layered->streamable().layers});
   world.layered = std::move(model.layered);
   return world;
 }
@@ -80,10 +81,9 @@ Geometry World::geometry(Tokens block_tokens) const {
   if (!layered)
     return {shape.layers, shape.layer_block_bytes(block_tokens), shape.layer_weight_bytes(),
             shape.layer_hidden_bytes(block_tokens)};
-  const Bytes outside = layered->weight_bytes(ModuleClass::embedding) + layered->weight_bytes(ModuleClass::head);
   return {.layers = shape.layers,
           .layer_block_bytes = groups->blocks.quantum(),
-          .layer_weight_bytes = (layered->weight_bytes() - outside) / shape.layers, // their mean
+          .layer_weight_bytes = layered->streamable().each,
           .layer_hidden_bytes = shape.layer_hidden_bytes(block_tokens),
           .groups = groups.get()};
 }

@@ -74,9 +74,11 @@ concept Bundle = requires {
 ///
 /// `met` is the concept's answer and always compiles. `explain` is instantiated only for a rejected policy; it has one
 /// static_assert per named requirement, so each missing requirement gives one sentence. `explain_twice` reports that an
-/// engine has two policies of the role; Observer's has none, since an engine may have many observers. Rejected: a
-/// static_assert in the engine's body. Clang then treats the class as broken, and each later use is another error; g++
-/// continues into the body with the wrong policy.
+/// engine has two policies of the role; Observer's has none, since an engine may have many observers. Some contracts
+/// have `template <class P> static constexpr const char* equal_layers`: what a policy does that a model whose layers
+/// keep different amounts of KV does not allow, a sentence without its end; null: nothing (engine/equal_layers.hpp).
+/// Rejected: a static_assert in the engine's body. Clang then treats the class as broken, and each later use is another
+/// error; g++ continues into the body with the wrong policy.
 template <class Role>
 struct Contract;
 

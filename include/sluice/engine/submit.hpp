@@ -30,7 +30,8 @@ template <class C>
 Status BasicEngine<C>::check(const Config& config) {
   LayerBlocks most = config.device_blocks;
   if constexpr (All::streams_weights) // if all weights stream
-    if (config.geometry.layer_block_bytes.count() > 0) most += config.geometry.blocks_in(config.geometry.layers);
+    if (config.geometry.layer_block_bytes.count() > 0)
+      most += config.geometry.blocks_in(config.geometry.streamable().count());
   Status status = detail::check_setup(config.limits, config.geometry, most, config.host_blocks);
   if (status.ok() && !config.geometry.alike())
     if (const char* why = needs_equal_layers<C>(config.placement, config.geometry.movable(), config.geometry.layers);

@@ -44,6 +44,11 @@ struct Module {
 
   [[nodiscard]] constexpr std::int64_t parameters() const { return rows * columns * count; }
   [[nodiscard]] constexpr std::int64_t bytes() const { return format.bytes(rows, columns) * count; }
+  /// The layer of its name, "layers.17.…"; -1: outside the layers.
+  [[nodiscard]] int layer() const {
+    const std::size_t dot = name.find('.', 7);
+    return name.rfind("layers.", 0) != 0 || dot == std::string::npos ? -1 : std::stoi(name.substr(7, dot - 7));
+  }
 };
 
 enum class AttentionKind : std::uint8_t { none, full, sliding, chunked, latent, gated_delta, mamba };
@@ -69,6 +74,12 @@ struct LayerDescription {
   bool gated_mlp = true;  ///< gate, up and down; false: up and down
 
   friend constexpr bool operator==(const LayerDescription&, const LayerDescription&) = default;
+};
+
+/// Layers whose weights take the same number of bytes.
+struct EqualWeights {
+  LayerSet layers;
+  Bytes each{0};
 };
 
 /// The text part of a model: no vision tower, no audio tower and no layers for multi-token prediction.
@@ -107,6 +118,21 @@ struct ModelDescription {
     for (const Module& module : modules)
       if (module.of == of) sum += module.bytes();
     return Bytes{sum};
+  }
+  /// The layers whose weights may stream through slots of one size: of all that are equally large, those that are the
+  /// most bytes in all. `layers` has at most `max_layers`.
+  [[nodiscard]] EqualWeights streamable() const {
+    std::vector<std::int64_t> bytes(layers.size());
+    for (const Module& module : modules)
+      if (const int layer = module.layer(); layer >= 0) bytes[static_cast<std::size_t>(layer)] += module.bytes();
+    EqualWeights most;
+    for (const std::int64_t each : bytes) {
+      EqualWeights same{{}, Bytes{each}};
+      for (std::size_t layer = 0; layer < bytes.size(); ++layer)
+        if (bytes[layer] == each) same.layers.insert(static_cast<int>(layer));
+      if (same.each * same.layers.count() > most.each * most.layers.count()) most = same;
+    }
+    return most;
   }
 };
 

@@ -317,8 +317,9 @@ class KvBlocks {
 
 /// What an engine knows of layers that keep different amounts of KV.
 struct KvLayers {
-  KvBlocks blocks{};  ///< what they keep
-  ReadLimits reads{}; ///< how far they read
+  KvBlocks blocks{};     ///< what they keep
+  ReadLimits reads{};    ///< how far they read
+  LayerSet streamable{}; ///< whose weights may stream: all of one size (`ModelDescription::streamable`)
 };
 
 } // namespace sluice

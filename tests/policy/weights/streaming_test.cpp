@@ -63,7 +63,7 @@ TEST_CASE("no set of layers is faster than the evenly spaced one of the same siz
     for (int count = 1; count <= most; ++count)
       for (int slots = 1; slots <= std::min(2, count); ++slots) {
         Machine machine{layers, 1, (0.3 + 1.5 * random.uniform()) * layers / count};
-        const double even = step_of(machine, circular_layers(layers, count), slots);
+        const double even = step_of(machine, circular_layers(LayerSet::all(layers), count), slots);
         double best = even;
         for (std::uint32_t mask = 0; mask < (1u << layers); ++mask) {
           if (std::popcount(mask) != count) continue;
@@ -85,8 +85,8 @@ TEST_CASE("MIRAGE's equations say when transfers are hidden, and from where on t
     const int alpha = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(layers - 2)));
     const double transfer_s = 8 * random.uniform();
     Machine machine{layers, 1, transfer_s};
-    const double unhidden_one = step_of(machine, circular_layers(layers, alpha + 1), 1) - layers;
-    const double unhidden_two = step_of(machine, circular_layers(layers, alpha + 2), 2) - layers;
+    const double unhidden_one = step_of(machine, circular_layers(LayerSet::all(layers), alpha + 1), 1) - layers;
+    const double unhidden_two = step_of(machine, circular_layers(LayerSet::all(layers), alpha + 2), 2) - layers;
     INFO(layers << " layers, alpha " << alpha << ", transfer " << transfer_s);
     // The equations are for the mean gap; uneven gaps of floor(n / m) layers may need a little more.
     const int gap_one = layers / (alpha + 1) - 1;
@@ -117,7 +117,7 @@ TEST_CASE("parameter remapping lends only as much as the demand needs and comput
   const auto lent = [&](std::int64_t demand) { return offered({}, demand); };
   CHECK(lent(10'000) == 0);
   CHECK(lent(10'001) == 1); // a layer is 1,000 blocks
-  CHECK(levels.front().plan.streamed == circular_layers(40, 2));
+  CHECK(levels.front().plan.streamed == circular_layers(LayerSet::all(40), 2));
   CHECK(levels.front().plan.freed == LayerBlocks{1000});
   CHECK(lent(13'500) == 4);
   CHECK(lent(13'000) == 4); // otherwise it would change with every block of a varying demand

@@ -65,7 +65,7 @@ SLUICE_INLINE void return_weights(const Geometry& geometry, const WeightsPlan& b
   fetch(before.streamed & after.streamed, before.share - after.share);
   int missing = overwritten - (after.streamed - before.streamed).count();
   if (missing <= 0) return;
-  const LayerSet resident = LayerSet::all(geometry.layers) - (before.streamed | after.streamed);
+  const LayerSet resident = geometry.streamable() - (before.streamed | after.streamed);
   missing = std::min(missing, resident.count());
   LayerSet chosen;
   int place = 0;
@@ -93,9 +93,8 @@ SLUICE_INLINE int NodeFacts::most_lent() const {
   prefill.chunks = {&prompt, 1};
   prefill.samples = 1;
   const double transfer_s = static_cast<double>(core_->geometry.layer_weight_bytes.count()) / link().rate.count();
-  const int layers = core_->geometry.layers;
-  return core_->policies->most_lent(policies_, layers, transfer_s,
-                                    core_->policies->compute_s(policies_, prefill, layers));
+  return core_->policies->most_lent(policies_, core_->geometry.streamable().count(), transfer_s,
+                                    core_->policies->compute_s(policies_, prefill, core_->geometry.layers));
 }
 
 SLUICE_INLINE void NodePort::lend(int layers) { lend_layers(*writes_, layers); }
@@ -126,6 +125,7 @@ SLUICE_INLINE void keep_borrowed(Core& core, WeightsOffer& offer, LayerBlocks bo
   const LayerBlocks capacity = core.capacity_with(core.plan.weights);
   core.ledger.resize_device(core.ledger.device().capacity() + (capacity - core.kv_capacity));
   core.kv_capacity = capacity;
+  if (core.policies->is.finds_released) core.prefix.resize(capacity, core.geometry.layers);
   core.carry_over.memory_resized();
 }
 

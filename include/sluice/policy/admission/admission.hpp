@@ -54,6 +54,12 @@ concept StatesLengths = requires {
   typename std::bool_constant<P::knows_lengths>;
 };
 
+/// `P` says that it counts in token blocks that have one size.
+template <class P>
+concept CountsEqualBlocks = requires {
+  requires bool(P::equal_blocks);
+};
+
 /// Which requests to schedule in the next iteration, in which order and with how many tokens, as *required* or
 /// *optional* claims; which running requests leave, and which waiting ones are refused.
 ///
@@ -68,6 +74,8 @@ concept StatesLengths = requires {
 ///     preempted or may return. False if the order changes with time (rotation); the engine then asks in every step.
 ///  6. `P::knows_lengths`: whether it reads the lengths of answers to come, as an oracle does (KnowsLengths). Such a
 ///     policy gets no request whose output is a bound, and no server accepts it (engine/with.hpp).
+///  7. Optional: `P::equal_blocks`, true if it counts in token blocks that have one size: models whose layers keep
+///     different amounts of KV are then refused.
 ///
 /// Every proposal is checked, in every build (engine/core/checks.hpp): a running request that neither has a
 /// claim nor leaves, for example, would keep memory that nobody counts. Not checked: the cost of a step does not grow
@@ -80,6 +88,10 @@ template <>
 struct Contract<roles::Admission> {
   template <class P>
   static constexpr bool met = Admission<P>;
+
+  template <class P>
+  static constexpr const char* equal_layers =
+      CountsEqualBlocks<P> ? "its Admission policy counts blocks of one size" : nullptr;
 
   template <class P>
   static consteval auto explain() {

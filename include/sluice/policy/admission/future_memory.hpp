@@ -28,7 +28,6 @@ struct BasicFitsFutureMemory {
   static constexpr bool steady = false; // whether a request fits changes with every token
   static constexpr bool knows_lengths = false;
   static constexpr Batching batching = B;
-  static constexpr bool equal_blocks = true; ///< sums of tokens stand for memory
 
   std::size_t enough = 20;
   Tokens first_guess{1024};
@@ -64,14 +63,12 @@ struct BasicFitsFutureMemory {
       state.claims.push_back(future(view, slot));
     }
     std::sort(state.claims.begin(), state.claims.end(), FutureClaim::longest_first);
-    const std::int64_t blocks = view.ledger->device().capacity().count() / view.geometry.layers;
-    const auto capacity = static_cast<double>(blocks * view.limits.block_tokens.count());
     const auto join = [&](Slot slot) {
       const FutureClaim claim = future(view, slot);
       const auto place = std::upper_bound(state.claims.begin(), state.claims.end(), claim, FutureClaim::longest_first);
       const auto inserted = state.claims.insert(place, claim);
       // A request alone always joins: an expectation must not starve it.
-      if (state.claims.size() > 1 && future_peak(state.claims) > capacity) {
+      if (state.claims.size() > 1 && !stay_within(view, state.claims)) {
         state.claims.erase(inserted);
         return false;
       }
@@ -88,6 +85,16 @@ struct BasicFitsFutureMemory {
  private:
   using Builder = ClaimBuilder<B, Newcomers::optional>;
 
+  /// Whether the device has room for `claims` until all have ended.
+  static bool stay_within(const View& view, std::span<const FutureClaim> claims) {
+    const LayerBlocks capacity = view.ledger->device().capacity();
+    const auto block = static_cast<double>(view.limits.block_tokens.count());
+    if (view.geometry.alike())
+      return future_peak(claims) <= static_cast<double>(view.geometry.blocks_within(capacity).count()) * block;
+    return at_each_end(claims, [&](std::size_t requests, double tokens) {
+      return view.geometry.kv_of_all(tokens / block, requests) <= static_cast<double>(capacity.count());
+    });
+  }
   [[nodiscard]] FutureClaim future(const View& view, Slot slot) const {
     const RequestRow& row = view.row(slot);
     return FutureClaim::of(view, row, expected_remaining(*view.lengths, row));

@@ -58,8 +58,8 @@ struct LargeYields {
 
   /// The tokens of KV above which a request is large.
   [[nodiscard]] double limit(const View& view) const {
-    const auto blocks = view.ledger->device().capacity().count() / view.geometry.layers;
-    return size * static_cast<double>(blocks * view.limits.block_tokens.count());
+    const TokenBlocks blocks = view.geometry.blocks_within(view.ledger->device().capacity());
+    return size * static_cast<double>(blocks.count() * view.limits.block_tokens.count());
   }
   /// The size up to which a newcomer is expected to fit: with the median past output, unless sizes have the `lengths`.
   [[nodiscard]] double newcomer_limit(const View& view, bool lengths) const {
@@ -67,8 +67,8 @@ struct LargeYields {
   }
   /// Whether a request yields: it is large, and behind its schedule.
   [[nodiscard]] bool yields(const View& view, const RequestRow& row) const {
-    return static_cast<double>(row.context().count() + 1) > limit(view) && row.generated.count() > 0 &&
-           ahead_s(row, view.now) < 0;
+    return row.generated.count() > 0 && ahead_s(row, view.now) < 0 &&
+           static_cast<double>(row.context().count() + 1) > limit(view);
   }
   /// Reads which requests run and which are paused. Call it once for each proposal, before the others.
   void look_back(const View& view, State& state) const {

@@ -31,8 +31,7 @@ namespace sluice {
 ///
 /// Read differently: docs/systems.md.
 struct LoadAware : Fcfs {
-  static constexpr bool steady = false;      // the balance changes with each token
-  static constexpr bool equal_blocks = true; // sizes are in blocks of all layers
+  static constexpr bool steady = false; // the balance changes with each token
   double full = 0.95;
   Seconds patience{1};
   static constexpr auto numbers =
@@ -85,7 +84,7 @@ struct LoadAware : Fcfs {
     void pass(Slot slot) {
       const RequestRow& row = view.row(slot);
       if (row.pending().count() > 1) device -= passing(slot);
-      host -= of(slot) - (row.holding.host.empty() ? 0 : row.blocks.count() * view.geometry.layers);
+      host -= of(slot) - (row.holding.host.empty() ? 0 : view.geometry.kv_of(row.blocks).count());
     }
   };
 

@@ -26,8 +26,7 @@ namespace sluice {
 template <class Length = NoLength>
 struct BasicSlackFirst {
   using role = roles::Admission;
-  static constexpr bool steady = false;      // order and chunks move with time
-  static constexpr bool equal_blocks = true; // sizes are in blocks of all layers
+  static constexpr bool steady = false; // order and chunks move with time
   static constexpr bool knows_lengths = Length::knows_lengths;
   static constexpr Batching batching = Batching::chunked;
 

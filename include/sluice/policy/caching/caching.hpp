@@ -197,6 +197,10 @@ struct Contract<roles::Caching> {
   static constexpr bool met = Caching<P>;
 
   template <class P>
+  static constexpr const char* equal_layers =
+      Caches<P> ? "its Caching policy stores token blocks of all layers" : nullptr;
+
+  template <class P>
   static consteval auto explain() {
     static_assert(StatesCaching<P>, "sluice: this Caching policy needs `static constexpr bool caches = true;` (or "
                                     "false, and no hooks)");

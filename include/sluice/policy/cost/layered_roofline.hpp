@@ -42,11 +42,8 @@ class LayeredRoofline {
     const ReadLimits reads{model.kv};
     for (std::size_t layer = 0; layer < model.layers.size(); ++layer)
       kind_of_.push_back(kind(model, static_cast<int>(layer), reads));
-    for (const Module& module : model.modules) {
-      const std::size_t dot = module.name.find('.', 7);
-      if (module.name.rfind("layers.", 0) != 0 || dot == std::string::npos) continue;
-      add(kinds_[kind_of_[static_cast<std::size_t>(std::stoi(module.name.substr(7, dot - 7)))]], module);
-    }
+    for (const Module& module : model.modules)
+      if (const int layer = module.layer(); layer >= 0) add(kinds_[kind_of_[static_cast<std::size_t>(layer)]], module);
     const ModuleClass head = model.tied_embeddings ? ModuleClass::embedding : ModuleClass::head;
     head_bytes_ = static_cast<double>(model.weight_bytes(head).count());
     head_flops_ = 2.0 * model.hidden * model.vocabulary;

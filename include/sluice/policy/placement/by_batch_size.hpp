@@ -17,6 +17,7 @@ template <class Few = GroupedDistance, class Many = BasicSwappedLayers<SwappedOu
 struct BasicByBatchSize {
   using role = roles::Placement;
   static constexpr bool places_layers = Few::places_layers || Many::places_layers;
+  static constexpr bool unequal_layers = PlacesUnequalLayers<Few> && PlacesUnequalLayers<Many>;
   static constexpr bool knows_lengths = KnowsLengths<Few> || KnowsLengths<Many>;
   template <class Transfer>
   struct State {

@@ -27,6 +27,7 @@ template <class Space = DistanceSpace, SloBound Bound = SloBound::enforced,
 struct BasicGroupedDistance {
   using role = roles::Placement;
   static constexpr bool places_layers = true;
+  static constexpr bool unequal_layers = true;
   template <class Transfer>
   struct State {
     Instance instance;
@@ -58,12 +59,27 @@ struct BasicGroupedDistance {
   }
 
  private:
+  /// The room of the layers that stay on the device, of the first `count` claims.
+  template <class Task>
+  LayerBlocks staying(const Task& task, std::size_t count) const {
+    const LayerSet stay = LayerSet::all(task.layers()) - task.among();
+    LayerBlocks room{0};
+    for (const Claim& claim : task.claims.first(count))
+      room += task.view.geometry.kv_of(task.blocks(claim, growth), stay);
+    return room;
+  }
   template <class Task, class S>
   bool plan_for(const Task& task, S& state, std::size_t count, Plan& plan, Binding& binding) const {
     planning_instance<Bound>(task, count, options, state.instance);
     state.instance.window_max = static_cast<int>(std::min<std::int64_t>(growth, state.instance.window_max));
-    state.groups.form(state.instance.requests, groups,
-                      [&](std::size_t i) { return task.blocks(task.claims[i], growth).count(); });
+    if (state.instance.kv != nullptr) { // a group has blocks of the layers that move alone: the others' room is fixed
+      state.instance.device_blocks -= staying(task, count);
+      state.instance.kv = nullptr;
+      if (state.instance.device_blocks < LayerBlocks{0}) return binding = Binding::device_memory, false;
+    }
+    state.groups.form(state.instance.requests, groups, [&](std::size_t i) {
+      return task.view.geometry.moved(task.blocks(task.claims[i], growth)).count();
+    });
     state.hint.clear();
     for (const std::uint32_t i : state.groups.largest())
       state.hint.push_back(task.view.row(task.claims[i].slot).holding.host);

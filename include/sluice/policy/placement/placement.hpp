@@ -198,6 +198,12 @@ struct Contract<roles::Placement> {
   static constexpr bool met = Placement<P>;
 
   template <class P>
+  static constexpr const char* equal_layers =
+      Rebuilds<P> || KeepsStates<P> ? "its Placement policy rebuilds layers"
+      : PlacesUnequalLayers<P>      ? nullptr
+                                    : "its Placement policy counts layers of one size";
+
+  template <class P>
   static consteval auto explain() {
     static_assert(HasPlacementState<P>, "sluice: this Placement policy needs `template <class Transfer> struct State`: "
                                         "write `template <class> struct State {};` if it remembers nothing");

@@ -40,10 +40,12 @@ struct StepWorth {
     const double computed_s = task.cost.step(work).total(task.layers()).count();
     if (computed_s > slo_s) return false;
     const double blocks = tokens / static_cast<double>(task.view.limits.block_tokens.count());
-    const double over = blocks * task.layers() - static_cast<double>(task.device_budget.count());
+    const Geometry& geometry = task.view.geometry;
+    const double over = geometry.kv_of_all(blocks, requests) - static_cast<double>(task.device_budget.count());
     if (over <= 0) return true;
-    const double moved = over + 2 * blocks; // about two layers are in flight
-    return over <= static_cast<double>(task.host_budget.count()) &&
+    const double each = blocks * static_cast<double>(geometry.moved_units); // of a layer
+    const double moved = over + 2 * each;                                   // about two layers are in flight
+    return over <= static_cast<double>(task.host_budget.count()) && over <= each * task.among().count() &&
            task.block_link().seconds(moved, task.layers()) <= longest_s(computed_s, requests, slo_s);
   }
 

@@ -40,6 +40,7 @@ struct BasicTokenWise {
   using optimizer_type = Optimizer;
   static constexpr bool places_layers = Share == Uncached::adaptive;
   static constexpr bool rebuilds = Share == Uncached::adaptive;
+  static constexpr bool unequal_layers = Share == Uncached::none;
 
   template <class Transfer>
   struct State {

@@ -52,7 +52,7 @@ struct UncachedLayers {
 class UncachedSums {
  public:
   /// Fills in the sums of `task`'s claims. At most `blocks - 1` blocks of a request can have no KV: the newest tokens
-  /// stay.
+  /// stay. Where layers differ, `blocks` is the room of all layers, and none can have no KV.
   template <class Task>
   void gather(const Task& task) {
     const std::size_t count = task.claims.size() + 1;
@@ -63,8 +63,10 @@ class UncachedSums {
     for (std::size_t i = 0; i + 1 < count; ++i) {
       const Claim& claim = task.claims[i];
       const RequestRow& row = task.view.row(claim.slot);
-      const auto blocks = static_cast<double>(task.blocks(claim).count());
-      const double old = std::max(0.0, blocks - 1);
+      const Geometry& geometry = task.view.geometry;
+      const TokenBlocks all = task.blocks(claim);
+      const auto blocks = static_cast<double>(geometry.alike() ? all.count() : geometry.kv_of(all).count());
+      const double old = geometry.alike() ? std::max(0.0, blocks - 1) : 0;
       context_[i + 1] = context_[i] + static_cast<double>(row.context().count()) + 1;
       blocks_[i + 1] = blocks_[i] + blocks;
       old_blocks_[i + 1] = old_blocks_[i] + old;
@@ -123,7 +125,7 @@ class UncachedProblem {
     const Holding held = layers.holding(all_tokens, count);
     const LayerSet passed = passed_layers(held.nowhere, held.hidden);
     kinds_ = {(held.nowhere - passed).count(), (passed - held.nowhere).count(), (held.nowhere & passed).count()};
-    block_room_ = static_cast<double>(L::room(TokenBlocks{1}, count, count).count());
+    block_room_ = task.view.geometry.alike() ? static_cast<double>(L::room(TokenBlocks{1}, count, count).count()) : 1;
     workspace_room_ = static_cast<double>(L::room(TokenBlocks{1}, 2 * workspace.period(), count).count());
     const HiddenSize hidden = task.view.geometry.hidden_size();
     fetched_ = held.host.count() + hidden.blocks(held.hidden.count());

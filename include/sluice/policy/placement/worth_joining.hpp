@@ -26,6 +26,7 @@ template <class Places = ByBatchSize>
 struct BasicWorthJoining {
   using role = roles::Placement;
   static constexpr bool places_layers = Places::places_layers;
+  static constexpr bool unequal_layers = PlacesUnequalLayers<Places>;
   static constexpr bool knows_lengths = KnowsLengths<Places>;
   template <class Transfer>
   struct State {

@@ -137,6 +137,12 @@ struct Contract<roles::Retention> {
   static constexpr bool met = Retention<P>;
 
   template <class P>
+  static constexpr const char* equal_layers =
+      JudgesEnded<P>   ? "its Retention policy parts with token blocks of all layers"
+      : KeepsHidden<P> ? "its Retention policy keeps hidden states of single layers"
+                       : nullptr;
+
+  template <class P>
   static consteval auto explain() {
     static_assert(KeepsOnPreempt<P>,
                   "sluice: this Retention policy needs `Kept on_preempt(const View&, const RequestRow&) const`");

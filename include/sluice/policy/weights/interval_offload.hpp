@@ -13,9 +13,17 @@ namespace sluice {
 /// when the slot is free, which is when the interval's first layer starts (Select-N, 4.2, Fig. 7). With an interval of
 /// 1, every layer is fetched while the one before it computes, which takes two slots (DeepSpeed-Inference, ZeRO). With
 /// an interval above the number of layers, nothing streams.
+///
+/// Where layers differ, the interval counts those that may stream. In a pattern of p layers with k of these, every
+/// k-th one is a multiple of p layers from the last: the same as an interval over all layers that the pattern divides.
 [[nodiscard]] inline WeightsLevel interval_level(const Geometry& geometry, int interval) {
   LayerSet streamed;
-  for (int layer = interval - 1; layer < geometry.layers; layer += interval) streamed.insert(layer);
+  int rest = interval;
+  geometry.streamable().for_each([&](int layer) {
+    if (--rest > 0) return;
+    streamed.insert(layer);
+    rest = interval;
+  });
   if (streamed.empty()) return {};
   return WeightsLevel::of(geometry, streamed, interval == 1 ? 2 : 1);
 }

@@ -12,11 +12,17 @@
 
 namespace sluice {
 
-/// `count` of `layers` layers, evenly spaced on the circle of tokens, on which the first layer follows the last
+/// `count` of the layers `among`, evenly spaced on the circle of tokens, on which the first layer follows the last
 /// (MIRAGE, 5.4: the uniform-interval selection).
-[[nodiscard]] constexpr LayerSet circular_layers(int layers, int count) {
+[[nodiscard]] constexpr LayerSet circular_layers(LayerSet among, int count) {
+  const int layers = among.count();
   LayerSet set;
-  for (int i = 0; i < count; ++i) set.insert(i * layers / count);
+  int place = 0, chosen = 0;
+  among.for_each([&](int layer) {
+    if (chosen == count || place++ < chosen * layers / count) return;
+    set.insert(layer);
+    ++chosen;
+  });
   return set;
 }
 
@@ -72,7 +78,8 @@ struct BasicParameterRemap {
       if (missing <= LayerBlocks{0} || layer_blocks <= 0) return 0;
       return static_cast<int>(std::ceil(std::min(1e6, static_cast<double>(missing.count()) / layer_blocks)));
     };
-    const int most = std::min({most_layers, geometry.layers - 2, only_hidden ? most_hidden(task) : geometry.layers});
+    const int most =
+        std::min({most_layers, geometry.streamable().count() - 2, only_hidden ? most_hidden(task) : geometry.layers});
     int own = std::min(needed_for(task.demand), std::max({0, most - task.lent, task.taken}));
     if (own < task.taken) {
       const auto spare = LayerBlocks{static_cast<std::int64_t>(layer_blocks)};
@@ -84,7 +91,7 @@ struct BasicParameterRemap {
   /// With `only_hidden` 0: the hidden amount depends on the batch, so the policy guarantees nothing.
   [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const {
     if (only_hidden) return LayerBlocks{0};
-    const int most = std::clamp(most_layers, 0, std::max(0, geometry.layers - 2));
+    const int most = std::clamp(most_layers, 0, std::max(0, geometry.streamable().count() - 2));
     return geometry.blocks_in(most);
   }
 
@@ -107,9 +114,9 @@ struct BasicParameterRemap {
   template <class Task>
   [[nodiscard]] static WeightsLevel level_of(const Task& task, State& state, int alpha) {
     const Geometry& geometry = task.view.geometry;
-    const WeightsLevel one = WeightsLevel::of(geometry, circular_layers(geometry.layers, alpha + 1), 1);
+    const WeightsLevel one = WeightsLevel::of(geometry, circular_layers(geometry.streamable(), alpha + 1), 1);
     if (Slots == RemapSlots::one) return one;
-    const WeightsLevel two = WeightsLevel::of(geometry, circular_layers(geometry.layers, alpha + 2), 2);
+    const WeightsLevel two = WeightsLevel::of(geometry, circular_layers(geometry.streamable(), alpha + 2), 2);
     if (Slots == RemapSlots::two) return two;
     if (one_slot_hides(geometry.layers, alpha, task.layer_transfer_s(), task.layer_compute_s())) return one;
     if (two_slots_hide(geometry.layers, alpha, task.layer_transfer_s(), task.layer_compute_s())) return two;
@@ -123,7 +130,7 @@ struct BasicParameterRemap {
     const double transfer_s = task.layer_transfer_s();
     const double compute_s = task.layer_compute_s();
     int most = 0;
-    for (int alpha = 1; alpha + 2 <= task.layers(); ++alpha)
+    for (int alpha = 1; alpha + 2 <= task.view.geometry.streamable().count(); ++alpha)
       if (one_slot_hides(task.layers(), alpha, transfer_s, compute_s) ||
           two_slots_hide(task.layers(), alpha, transfer_s, compute_s))
         most = alpha;

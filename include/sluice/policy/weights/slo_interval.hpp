@@ -95,7 +95,7 @@ struct BasicSloInterval {
   struct State {
     typename Source::State source;
     std::vector<ChunkWork> chunks;
-    int interval = 0; ///< in force; above the number of layers: nothing streams; 0: not determined yet
+    int interval = 0; ///< in force; above the number of layers that may: nothing streams; 0: not determined yet
   };
 
   Source source{};
@@ -107,8 +107,9 @@ struct BasicSloInterval {
   template <class Task>
   void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {
     const Geometry& geometry = task.view.geometry;
-    int longest = geometry.layers + 1;
-    if (task.own < LayerBlocks{0}) longest = longest_that_frees(geometry, LayerBlocks{geometry.layers} - task.own);
+    const int layers = geometry.streamable().count();
+    int longest = layers + 1;
+    if (task.own < LayerBlocks{0}) longest = longest_that_frees(geometry, geometry.kv_of(TokenBlocks{1}) - task.own);
     if (longest == 0) return; // no interval frees enough
     int good = longest;
     LayerBlocks demand = task.demand;
@@ -144,8 +145,7 @@ struct BasicSloInterval {
     if (state.interval > good && demand <= task.own + interval_level(geometry, state.interval).plan.freed)
       good = std::min(longest, state.interval);
     state.interval = good;
-    for (int interval = good; interval <= std::min(longest, geometry.layers);
-         interval = most_even(geometry.layers, interval + 1)) {
+    for (int interval = good; interval <= std::min(longest, layers); interval = most_even(layers, interval + 1)) {
       const WeightsLevel level = interval_level(geometry, interval);
       if (level.plan.level < 1) break; // below 1: the layer's slot takes as much as it frees
       levels.push_back(level);
@@ -160,7 +160,7 @@ struct BasicSloInterval {
     if (!refuses) return {};
     const Geometry& geometry = request.geometry;
     WeightsPlan plan;
-    int interval = geometry.layers + 1;
+    int interval = geometry.streamable().count() + 1;
     if (request.lacking > LayerBlocks{0}) {
       interval = longest_that_frees(geometry, request.lacking);
       if (interval == 0) return {}; // too little with any SLO: refused for memory
@@ -190,7 +190,8 @@ struct BasicSloInterval {
   /// The interval to use if `smallest` is the smallest that meets the SLO; above the number of layers if none does.
   template <class Task>
   static int taken(const Task& task, int smallest) {
-    return smallest == 0 ? task.layers() + 1 : most_even(task.layers(), smallest);
+    const int layers = task.view.geometry.streamable().count();
+    return smallest == 0 ? layers + 1 : most_even(layers, smallest);
   }
   /// The longest interval that streams as many layers as `interval`.
   static int most_even(int layers, int interval) { return interval > layers ? interval : layers / (layers / interval); }
@@ -204,15 +205,14 @@ struct BasicSloInterval {
   static Front front_of(const Task& task, std::size_t count) {
     Front front;
     const Limits& limits = task.view.limits;
-    TokenBlocks blocks{0};
     for (const Claim& claim : task.claims.first(count)) {
       const RequestRow& who = task.view.row(claim.slot);
       front.slo = std::min(front.slo, who.spec.slo.tbt);
       front.steady.decode_context += who.context() + Tokens{1};
-      blocks += who.blocks_after(std::max(claim.tokens, claim.reserve), limits.block_tokens);
+      front.demand +=
+          task.view.geometry.kv_of(who.blocks_after(std::max(claim.tokens, claim.reserve), limits.block_tokens));
     }
     front.steady.decodes = front.steady.samples = static_cast<std::int64_t>(count);
-    front.demand = across_layers(blocks, task.layers());
     if (count == task.claims.size()) { // all claims: the engine has computed the sums
       front.steady = task.steady;
       front.demand = task.demand;
@@ -254,7 +254,7 @@ struct BasicSloInterval {
 
   /// The longest interval that frees `needed`; 0 if none does.
   static int longest_that_frees(const Geometry& geometry, LayerBlocks needed) {
-    for (int interval = geometry.layers; interval >= 1; --interval)
+    for (int interval = geometry.streamable().count(); interval >= 1; --interval)
       if (interval_level(geometry, interval).plan.freed >= needed) return interval;
     return 0;
   }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace sluice {
@@ -55,7 +56,7 @@ struct BasicStreamedShare {
 
   /// `part` / `parts` of every layer's weights through two slots: one computes while one arrives.
   [[nodiscard]] static WeightsLevel level_of(const Geometry& geometry, int part) {
-    return WeightsLevel::of(geometry, LayerSet::all(geometry.layers), 2, static_cast<double>(part) / parts);
+    return WeightsLevel::of(geometry, geometry.streamable(), 2, static_cast<double>(part) / parts);
   }
 
  private:
@@ -65,6 +66,9 @@ struct BasicStreamedShare {
     const Model& model;
     int engines;
     [[nodiscard]] StepTime step(const Work& work) const { return model.step(work); }
+    bool layer_times(const Work& work, std::span<double> layers_s) const requires TimesLayers<Model> {
+      return model.layer_times(work, layers_s);
+    }
     [[nodiscard]] LinkCost link() const {
       LinkCost link = model.link();
       link.rate = link.rate / static_cast<double>(engines);
@@ -76,7 +80,7 @@ struct BasicStreamedShare {
   static int least(const Geometry& geometry, LayerBlocks own) {
     int part = 0;
     if (own < LayerBlocks{0})
-      while (part < parts && level_of(geometry, part).plan.freed < LayerBlocks{geometry.layers} - own) ++part;
+      while (part < parts && level_of(geometry, part).plan.freed < geometry.kv_of(TokenBlocks{1}) - own) ++part;
     return part;
   }
   /// From one decision to the next the share hardly changes, so the search first tries `near` and its neighbour.

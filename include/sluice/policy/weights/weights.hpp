@@ -142,7 +142,8 @@ concept WeightsAsSaid = StatesPromising<P> &&
     hook_as_said(PromisesSlo<P>, HasPromise<P>, NamesPromise<P>) && StatesLending<P> &&
     hook_as_said(LendsWeights<P>, HasMostLent<P>, NamesMostLent<P>);
 
-/// How much device memory the weights give up for KV, which layers stream, and through how many slots.
+/// How much device memory the weights give up for KV, which layers stream, and through how many slots. Of a model whose
+/// layers differ only those of one size stream (`Geometry::streamable`), since a slot has one.
 ///
 ///  1. `P::role` is `roles::Weights`; `P::State` is default-constructible.
 ///  2. `offer(task, state, levels)` appends the levels that it would take for the task's demand, the preferred one
@@ -250,9 +251,10 @@ class StreamedStep {
   [[nodiscard]] Seconds of(const Cost& cost, const Geometry& geometry, const Work& work, const WeightsPlan& weights) {
     const StepTime time = cost.step(work);
     if (weights.streamed.empty()) return time.total(geometry.layers);
-    std::fill_n(compute_.begin(), geometry.layers, time.layer.count());
+    const auto layers = static_cast<std::size_t>(geometry.layers);
+    own_layer_times(cost, work, time.layer, {compute_.data(), layers});
     Pipeline pipeline;
-    pipeline.compute_s = {compute_.data(), static_cast<std::size_t>(geometry.layers)};
+    pipeline.compute_s = {compute_.data(), layers};
     pipeline.before_s = time.before.count();
     pipeline.after_s = time.after.count();
     pipeline.link = block_link(cost.link(), geometry, 0);

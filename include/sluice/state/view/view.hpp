@@ -9,6 +9,7 @@
 #include "sluice/state/view/request_row.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -73,7 +74,7 @@ struct Limits {
 struct Geometry {
   int layers = 0;                   ///< number of layers of the model
   Bytes layer_block_bytes{0};       ///< K and V of `block_tokens` tokens of one layer; with `groups`, one quantum
-  Bytes layer_weight_bytes{0};      ///< weights of one layer
+  Bytes layer_weight_bytes{0};      ///< weights of one layer; with `groups`, of one that may stream
   Bytes layer_hidden_bytes{0};      ///< hidden states of `block_tokens` tokens, as they enter one layer
   int segment_layers = 1;           ///< layer blocks that are contiguous in memory; set from the Layout
   const KvLayers* groups = nullptr; ///< of layers that keep different amounts of KV; it outlives the engine. By default
@@ -88,6 +89,9 @@ struct Geometry {
   [[nodiscard]] constexpr LayerSet movable() const {
     return alike() ? LayerSet::all(layers) : groups->blocks.movable();
   }
+  /// The layers whose weights may stream, through slots of one size: all of them if they are alike. Intervals between
+  /// streamed layers are counted over these.
+  [[nodiscard]] constexpr LayerSet streamable() const { return alike() ? LayerSet::all(layers) : groups->streamable; }
   /// What a layer moves if it is fetched alone, in layer blocks: the K and V of a request's `blocks`.
   [[nodiscard]] constexpr LayerBlocks moved(TokenBlocks blocks) const {
     return LayerBlocks{blocks.count() * moved_units};
@@ -106,6 +110,23 @@ struct Geometry {
   /// The same in some layers, of `groups`.
   [[nodiscard, gnu::noinline]] LayerBlocks kv_of(TokenBlocks blocks, LayerSet of) const {
     return LayerBlocks{kv().room(0, blocks.count(), blocks.count(), of)};
+  }
+  /// The most token blocks of a resident request that take at most `room`.
+  [[nodiscard]] TokenBlocks blocks_within(LayerBlocks room) const {
+    if (alike()) return TokenBlocks{room.count() / layers};
+    std::int64_t fits = 0, fails = std::int64_t{1} << 32; // in blocks: beyond any context
+    while (fails - fits > 1) {
+      const std::int64_t middle = fits + (fails - fits) / 2;
+      (kv_of(TokenBlocks{middle}) <= room ? fits : fails) = middle;
+    }
+    return TokenBlocks{fits};
+  }
+  /// The room of `requests` resident requests that have `blocks` token blocks in all. Where layers differ: if each has
+  /// the mean, which takes the most, since a request's room grows ever more slowly.
+  [[nodiscard]] double kv_of_all(double blocks, std::size_t requests) const {
+    if (alike()) return blocks * layers;
+    const double each = blocks / static_cast<double>(requests);
+    return static_cast<double>(requests) * static_cast<double>(kv_of(TokenBlocks{std::llround(each)}).count());
   }
   /// The size of hidden states relative to K and V, for room and transfers.
   [[nodiscard]] constexpr HiddenSize hidden_size() const { return {layer_hidden_bytes, layer_block_bytes}; }
