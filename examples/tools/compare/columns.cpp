@@ -81,7 +81,7 @@ double layer_bytes(const Of& x) {
 }
 double layers_bytes(const Of& x) {
   return of_model(x, [](const Geometry& geometry) {
-    return real(geometry.layer_weight_bytes.count()) * geometry.streamable().count();
+    return real(geometry.layer_weight_bytes.count()) * geometry.streamable_layers();
   });
 }
 double token_bytes(const Of& x) {

@@ -31,7 +31,7 @@ Status BasicEngine<C>::check(const Config& config) {
   LayerBlocks most = config.device_blocks;
   if constexpr (All::streams_weights) // if all weights stream
     if (config.geometry.layer_block_bytes.count() > 0)
-      most += config.geometry.blocks_in(config.geometry.streamable().count());
+      most += config.geometry.blocks_in(config.geometry.streamable_layers());
   Status status = detail::check_setup(config.limits, config.geometry, most, config.host_blocks);
   if (status.ok() && !config.geometry.alike())
     if (const char* why = needs_equal_layers<C>(config.placement, config.geometry.movable(), config.geometry.layers);

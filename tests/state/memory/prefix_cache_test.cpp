@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <list>
 #include <map>
+#include <span>
 #include <vector>
 
 using namespace sluice;
@@ -179,4 +180,78 @@ TEST_CASE("random requests: found, held and free blocks agree with the plain ref
     }
   }
   CHECK(all_found > 500); // otherwise the test would check little
+}
+
+TEST_CASE("what requests free together, beside what others find, is what a copy of the cache frees") {
+  Random random(23);
+  std::int64_t kept = 0;
+  for (int round = 0; round < 500; ++round) {
+    CAPTURE(round);
+    PrefixCache cache(TokenBlocks{60});
+    std::vector<PrefixCache::Table> tables;
+    for (std::uint64_t request = 0; request < 6; ++request) {
+      const std::vector<BlockKey> keys = keys_of(random.below(3), 1 + random.below(9));
+      PrefixCache::Table& table = tables.emplace_back();
+      cache.attach(table, std::span(keys).first(cache.find(keys)));
+      cache.extend(table, keys.size() - table.blocks.size());
+      cache.seal(table, keys);
+      if (random.below(4) == 0) cache.release(table);
+    }
+    std::vector<std::uint32_t> given, taken;
+    std::vector<std::vector<BlockKey>> joins;
+    for (std::uint64_t join = random.below(4); join > 0; --join) {
+      std::vector<BlockKey> keys = keys_of(random.below(3), 1 + random.below(9));
+      keys.resize(cache.find(keys));
+      cache.add_found(keys, taken);
+      joins.push_back(keys);
+    }
+    PrefixCache after = cache, without = cache; // without those that leave
+    std::vector<PrefixCache::Table> leaving = tables;
+    std::int64_t all = 0;
+    const std::uint64_t leave = random.below(7);
+    for (std::size_t request = 0; request < leave; ++request) {
+      given.insert(given.end(), tables[request].blocks.begin(), tables[request].blocks.end());
+      all += static_cast<std::int64_t>(tables[request].blocks.size());
+      after.release(leaving[request]);
+    }
+    for (const std::vector<BlockKey>& keys : joins) {
+      PrefixCache::Table one, other;
+      after.attach(one, keys);
+      without.attach(other, keys);
+    }
+    const std::int64_t freed = cache.freed(given, taken);
+    CHECK(freed == (after.free() - without.free()).count());
+    kept += all - freed;
+  }
+  CHECK(kept > 500);
+}
+
+TEST_CASE("a cache that shrinks forgets what was released longest ago, and grows beyond its first size") {
+  PrefixCache cache(TokenBlocks{10});
+  PrefixCache::Table held, old, newer;
+  const std::vector<BlockKey> of_old = keys_of(1, 3), of_newer = keys_of(2, 4);
+  cache.extend(held, 3);
+  cache.extend(old, 3);
+  cache.seal(old, of_old);
+  cache.extend(newer, 4);
+  cache.seal(newer, of_newer);
+  cache.release(old);
+  cache.release(newer);
+  cache.resize(TokenBlocks{7});
+  CHECK(cache.free() == TokenBlocks{4});
+  CHECK(cache.find(of_old) == 0);
+  CHECK(cache.find(of_newer) == 4);
+  cache.resize(TokenBlocks{500});
+  CHECK(cache.free() == TokenBlocks{497});
+  CHECK(cache.find(of_newer) == 4); // blank blocks are taken before it
+  PrefixCache::Table many;
+  const std::vector<BlockKey> of_many = keys_of(3, 493);
+  cache.extend(many, of_many.size());
+  cache.seal(many, of_many);
+  CHECK(cache.find(of_many) == of_many.size());
+  CHECK(cache.find(of_newer) == 4);
+  cache.release(many);
+  cache.resize(TokenBlocks{3});
+  CHECK(cache.free() == TokenBlocks{0});
+  CHECK(cache.find(of_many) + cache.find(of_newer) == 0);
 }

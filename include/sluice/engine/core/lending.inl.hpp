@@ -93,7 +93,7 @@ SLUICE_INLINE int NodeFacts::most_lent() const {
   prefill.chunks = {&prompt, 1};
   prefill.samples = 1;
   const double transfer_s = static_cast<double>(core_->geometry.layer_weight_bytes.count()) / link().rate.count();
-  return core_->policies->most_lent(policies_, core_->geometry.streamable().count(), transfer_s,
+  return core_->policies->most_lent(policies_, core_->geometry.streamable_layers(), transfer_s,
                                     core_->policies->compute_s(policies_, prefill, core_->geometry.layers));
 }
 

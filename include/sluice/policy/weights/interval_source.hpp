@@ -50,7 +50,7 @@ template <Predictor Cost>
   IntervalPoint point;
   point.resident = step.of(cost, geometry, work, {});
   std::int64_t tightest = grid.slo_steps + 1;
-  for (int interval = 1; interval <= geometry.streamable().count(); ++interval) {
+  for (int interval = 1; interval <= geometry.streamable_layers(); ++interval) {
     const WeightsPlan plan = interval_level(geometry, interval).plan;
     if (plan.level < 1) continue;
     const std::int64_t steps = grid.steps_for(step.of(cost, geometry, work, plan));
@@ -106,7 +106,7 @@ struct EvaluatedInterval {
   /// The smallest interval that meets `slo`; 0: none.
   template <class Question>
   [[nodiscard]] int smallest(const Question& asked, State& state, Seconds slo) const {
-    const int layers = asked.geometry.streamable().count();
+    const int layers = asked.geometry.streamable_layers();
     // A longer interval streams less and is never slower: bisection between one that meets the SLO and one that does
     // not.
     const auto meets = [&](int interval) {
@@ -137,14 +137,14 @@ struct EvaluatedInterval {
     const double transfer_s = (asked.geometry.layer_weight_bytes / link.rate + link.per_layer).count();
     const double most = std::floor(asked.geometry.layers * asked.cost.step(asked.work).layer.count() *
                                    (slo / unoffloaded) / transfer_s);
-    return static_cast<int>(std::min<double>(asked.geometry.streamable().count(), most));
+    return static_cast<int>(std::min<double>(asked.geometry.streamable_layers(), most));
   }
   /// The smallest interval that offloads no more than the count allows; above the number of layers if none may be. The
   /// printed floor(L / n) can offload more (for 32 layers and n = 9, an interval of 3 offloads 10).
   template <class Question>
   [[nodiscard]] static int counted_interval(const Question& asked, Seconds slo) {
     const int most = counted_layers(asked, slo);
-    const int layers = asked.geometry.streamable().count();
+    const int layers = asked.geometry.streamable_layers();
     return most < 1 ? layers + 1 : layers / (most + 1) + 1;
   }
 };

@@ -79,7 +79,7 @@ struct BasicParameterRemap {
       return static_cast<int>(std::ceil(std::min(1e6, static_cast<double>(missing.count()) / layer_blocks)));
     };
     const int most =
-        std::min({most_layers, geometry.streamable().count() - 2, only_hidden ? most_hidden(task) : geometry.layers});
+        std::min({most_layers, geometry.streamable_layers() - 2, only_hidden ? most_hidden(task) : geometry.layers});
     int own = std::min(needed_for(task.demand), std::max({0, most - task.lent, task.taken}));
     if (own < task.taken) {
       const auto spare = LayerBlocks{static_cast<std::int64_t>(layer_blocks)};
@@ -91,7 +91,7 @@ struct BasicParameterRemap {
   /// With `only_hidden` 0: the hidden amount depends on the batch, so the policy guarantees nothing.
   [[nodiscard]] LayerBlocks most_freed(const Geometry& geometry) const {
     if (only_hidden) return LayerBlocks{0};
-    const int most = std::clamp(most_layers, 0, std::max(0, geometry.streamable().count() - 2));
+    const int most = std::clamp(most_layers, 0, std::max(0, geometry.streamable_layers() - 2));
     return geometry.blocks_in(most);
   }
 
@@ -130,7 +130,7 @@ struct BasicParameterRemap {
     const double transfer_s = task.layer_transfer_s();
     const double compute_s = task.layer_compute_s();
     int most = 0;
-    for (int alpha = 1; alpha + 2 <= task.view.geometry.streamable().count(); ++alpha)
+    for (int alpha = 1; alpha + 2 <= task.view.geometry.streamable_layers(); ++alpha)
       if (one_slot_hides(task.layers(), alpha, transfer_s, compute_s) ||
           two_slots_hide(task.layers(), alpha, transfer_s, compute_s))
         most = alpha;

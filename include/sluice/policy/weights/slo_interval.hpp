@@ -107,7 +107,7 @@ struct BasicSloInterval {
   template <class Task>
   void offer(const Task& task, State& state, std::vector<WeightsLevel>& levels) const {
     const Geometry& geometry = task.view.geometry;
-    const int layers = geometry.streamable().count();
+    const int layers = geometry.streamable_layers();
     int longest = layers + 1;
     if (task.own < LayerBlocks{0}) longest = longest_that_frees(geometry, geometry.kv_of(TokenBlocks{1}) - task.own);
     if (longest == 0) return; // no interval frees enough
@@ -160,7 +160,7 @@ struct BasicSloInterval {
     if (!refuses) return {};
     const Geometry& geometry = request.geometry;
     WeightsPlan plan;
-    int interval = geometry.streamable().count() + 1;
+    int interval = geometry.streamable_layers() + 1;
     if (request.lacking > LayerBlocks{0}) {
       interval = longest_that_frees(geometry, request.lacking);
       if (interval == 0) return {}; // too little with any SLO: refused for memory
@@ -190,7 +190,7 @@ struct BasicSloInterval {
   /// The interval to use if `smallest` is the smallest that meets the SLO; above the number of layers if none does.
   template <class Task>
   static int taken(const Task& task, int smallest) {
-    const int layers = task.view.geometry.streamable().count();
+    const int layers = task.view.geometry.streamable_layers();
     return smallest == 0 ? layers + 1 : most_even(layers, smallest);
   }
   /// The longest interval that streams as many layers as `interval`.
@@ -254,7 +254,7 @@ struct BasicSloInterval {
 
   /// The longest interval that frees `needed`; 0 if none does.
   static int longest_that_frees(const Geometry& geometry, LayerBlocks needed) {
-    for (int interval = geometry.streamable().count(); interval >= 1; --interval)
+    for (int interval = geometry.streamable_layers(); interval >= 1; --interval)
       if (interval_level(geometry, interval).plan.freed >= needed) return interval;
     return 0;
   }

@@ -92,6 +92,8 @@ struct Geometry {
   /// The layers whose weights may stream, through slots of one size: all of them if they are alike. Intervals between
   /// streamed layers are counted over these.
   [[nodiscard]] constexpr LayerSet streamable() const { return alike() ? LayerSet::all(layers) : groups->streamable; }
+  /// How many these are.
+  [[nodiscard]] constexpr int streamable_layers() const { return alike() ? layers : groups->streamable.count(); }
   /// What a layer moves if it is fetched alone, in layer blocks: the K and V of a request's `blocks`.
   [[nodiscard]] constexpr LayerBlocks moved(TokenBlocks blocks) const {
     return LayerBlocks{blocks.count() * moved_units};
