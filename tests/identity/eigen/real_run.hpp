@@ -92,6 +92,22 @@ inline DecoderConfig with_latents(DecoderConfig config) {
   return config;
 }
 
+/// The same with the gated delta rule in two of three layers. A state has 268 or 312 numbers, more than a block's K and V
+/// have with 2 KV heads (256), and less than with 4.
+inline DecoderConfig with_states(DecoderConfig config) {
+  config.shape.rotated = 8;
+  config.shape.delta = {.key_heads = 1,
+                        .value_heads = 2,
+                        .key_dim = 8,
+                        .value_dim = 14,
+                        .kernel = 2 + config.shape.layers % 2};
+  for (int layer = 0; layer < config.shape.layers; ++layer)
+    if (layer % 3 != 2) config.shape.delta.layers.insert(layer);
+  config.norm = NormKind::rms_offset;
+  config.query_key_norm = config.gated_heads = true;
+  return config;
+}
+
 /// Moves all arrivals before the first step. No clock then decides which requests run together, nor which are
 /// preempted.
 inline RealTrial at_once(RealTrial trial) {

@@ -130,7 +130,7 @@ TEST_CASE("random weights depend on their seed, fill the config's tensors, and v
         for (std::size_t i = 0; i < layer.size(); ++i) {
           const TensorPlace& place = weights.layout.places[i];
           const Moments found = moments(layer[i], place.rows * place.columns, type);
-          const detail::Spread spread = detail::spread_of(place);
+          const detail::Spread spread = detail::spread_of(place, config.norm);
           const auto deviation = static_cast<double>(spread.deviation);
           const double doubt = 6 * deviation / std::sqrt(static_cast<double>(place.rows * place.columns)) + 0.01;
           CHECK(std::abs(found.mean - static_cast<double>(spread.mean)) < doubt);

@@ -309,6 +309,7 @@ inline void open_layer(MachineCore& core, int layer) {
     [[maybe_unused]] bool all = true;
     table.each(0, appended, [&](const BlockRun& run) { all = all && run.state.readable(); });
     table.each(appended, scheduled.blocks, [&](BlockRun& run) {
+      if (core.states.contains(layer)) core.store.step(run, BlockEvent::give_up_copy); // the state is another one
       core.store.step(run, BlockEvent::append);
       all = all && run.state.writable();
     });

@@ -163,7 +163,7 @@ class Batch {
 [[nodiscard]] inline KvBlockShape kv_block_shape(const ModelShape& shape, Tokens block_tokens,
                                                  std::int64_t element_bytes) {
   return {std::int64_t{shape.kv_vectors()}, element_bytes * shape.kv_width(), block_tokens.count(),
-          element_bytes * shape.hidden};
+          element_bytes * shape.hidden, shape.has_states() ? element_bytes * shape.delta.numbers() : 0};
 }
 
 /// How many device blocks are numbered: as many as if layers took nothing. The budget bounds how many are in use.
@@ -183,6 +183,7 @@ struct MachineCore {
         workspace(workspace_bytes),
         beside(device.beside(model, workspace_bytes)),
         layers(model.config.shape.layers),
+        states(model.config.shape.delta.layers),
         block_tokens(machine_setup.limits.block_tokens.count()),
         store(block, memory, machine_setup.host_blocks + machine_setup.tier_blocks,
               device_block_numbers(memory.size(), beside, block.bytes())),
@@ -209,6 +210,7 @@ struct MachineCore {
   Bytes workspace; ///< the runner's
   Bytes beside;    ///< workspace and the weights outside the layers, with their alignment
   int layers;
+  LayerSet states; ///< layers whose newest block is written anew by each token (`DeltaRule`)
   std::int64_t block_tokens;
   KvStore store;
   HostTier tier;
