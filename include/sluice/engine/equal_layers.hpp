@@ -24,13 +24,15 @@ concept CountsEqualBlocks = requires {
 /// What a part of composition `C` does that a model whose layers keep different amounts of KV does not allow
 /// (`Geometry::groups`): a sentence without its end. Null if the engine serves the model: requests are on the device
 /// whole, or on the host whole, or dropped, or its placement moves only layers of `movable` (`Geometry::movable`).
+/// `same_blocks`: of the layers (`KvBlocks::same_blocks`); a machine has blocks of one size.
 template <class C>
-[[nodiscard]] const char* needs_equal_layers(const typename C::placement_type& placement, LayerSet movable,
-                                             int layers) {
+[[nodiscard]] const char* needs_equal_layers(const typename C::placement_type& placement, LayerSet movable, int layers,
+                                             bool same_blocks = false) {
   using Placed = typename C::placement_type;
   using Retained = typename C::retention_type;
   using L = typename C::layout_type;
-  if constexpr (is_real_time<typename C::backend_type>) return "its Backend stores blocks of one size";
+  if constexpr (is_real_time<typename C::backend_type>)
+    if (!same_blocks) return "its Backend stores blocks of one size";
   if constexpr (!std::is_same_v<typename C::weights_type, ResidentWeights>)
     return "its Weights policy streams layers of one size";
   if constexpr (Caches<typename C::caching_type>) return "its Caching policy stores token blocks of all layers";

@@ -36,8 +36,8 @@ struct LatentAttention {
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
-/// Layers of the gated delta rule (Yang et al., "Gated Delta Networks", 2024), as in Qwen3-Next: instead of K and V such
-/// a layer keeps a state of one size, a matrix per value head, and the last inputs of a short convolution.
+/// Layers of the gated delta rule (Yang et al., "Gated Delta Networks", 2024), as in Qwen3-Next: instead of K and V
+/// such a layer keeps a state of one size, a matrix per value head, and the last inputs of a short convolution.
 struct DeltaRule {
   LayerSet layers{};   ///< that keep a state; the others attend. Empty: all attend
   int key_heads = 0;   ///< heads of Q and of K

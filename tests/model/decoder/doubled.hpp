@@ -44,8 +44,7 @@ inline void normalise(double* values, std::size_t count, const Matrix& scale, do
   double squares = 0;
   for (std::size_t i = 0; i < count; ++i) squares += values[i] * values[i];
   const double root = std::sqrt(squares / static_cast<double>(count) + epsilon);
-  for (std::size_t i = 0; i < count; ++i)
-    values[i] *= (offset + number(scale, 0, static_cast<std::int64_t>(i))) / root;
+  for (std::size_t i = 0; i < count; ++i) values[i] *= (offset + number(scale, 0, static_cast<std::int64_t>(i))) / root;
 }
 inline Vector normalised(Vector values, const Matrix& scale, double epsilon, double offset = 0) {
   normalise(values.data(), values.size(), scale, epsilon, offset);

@@ -213,7 +213,8 @@ struct MadeModel {
         write_tensor(number, place.rows * place.columns, range, type, image.data() + place.offset);
       }
       images.push_back(std::move(image));
-      for (const TensorPlace& place : weights.layout_at(layer).places) places.push_back(images.back().data() + place.offset);
+      for (const TensorPlace& place : weights.layout_at(layer).places)
+        places.push_back(images.back().data() + place.offset);
       weights.layers.push_back(std::move(places));
     }
     const auto outer = [&](OuterTensor tensor, std::int64_t rows, std::int64_t columns, Range range) {

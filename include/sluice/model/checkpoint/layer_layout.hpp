@@ -13,8 +13,8 @@
 namespace sluice {
 
 /// The image of a layer of `config` that attends, or of one that keeps a state: vectors first, so that a layer that
-/// streams in part keeps its norms and biases resident; then the matrices in the order of use. `type_of(tensor, expert)`
-/// chooses each tensor's type; `expert` is -1 except for matrices of experts.
+/// streams in part keeps its norms and biases resident; then the matrices in the order of use. `type_of(tensor,
+/// expert)` chooses each tensor's type; `expert` is -1 except for matrices of experts.
 template <class TypeOf>
   requires std::regular_invocable<const TypeOf&, LayerTensor, int>
 [[nodiscard]] LayerLayout layout_of(const DecoderConfig& config, const TypeOf& type_of, bool state = false) {
@@ -74,7 +74,8 @@ template <class TypeOf>
 
 /// The same with one type for all tensors.
 [[nodiscard]] inline LayerLayout layout_of(const DecoderConfig& config, ElementType type, bool state = false) {
-  return layout_of(config, [type](LayerTensor, int) { return type; }, state);
+  return layout_of(
+      config, [type](LayerTensor, int) { return type; }, state);
 }
 
 // Hugging Face's names for the tensors of a decoder.

@@ -51,9 +51,9 @@ inline constexpr std::uint64_t tiny_llama_seed = 20260118;
 [[nodiscard]] DecoderConfig tiny_latent_config();
 [[nodiscard]] ModelWeights tiny_latent(std::uint64_t seed = tiny_llama_seed);
 
-/// `tiny-delta`: the same with the gated delta rule in three of four layers, as in Qwen3-Next: a state of 4 heads of 24 x
-/// 32 and a convolution over 4 tokens of 224 channels, 14.6 KiB of a block of 16 KiB; in every fourth layer 2 KV heads
-/// of 64, of which 16 rotate, and gated outputs.
+/// `tiny-delta`: the same with the gated delta rule in three of four layers, as in Qwen3-Next: a state of 4 heads of 24
+/// x 32 and a convolution over 4 tokens of 224 channels, 14.6 KiB of a block of 16 KiB; in every fourth layer 2 KV
+/// heads of 64, of which 16 rotate, and gated outputs.
 [[nodiscard]] DecoderConfig tiny_delta_config();
 [[nodiscard]] ModelWeights tiny_delta(std::uint64_t seed = tiny_llama_seed);
 

@@ -153,8 +153,8 @@ SLUICE_MODEL_INLINE ModelWeights random_weights(DecoderConfig config, std::uint6
       const std::uint64_t stream = (static_cast<std::uint64_t>(layer) + 1) << 32 |
                                    static_cast<std::uint64_t>(place.expert + 1) << 8 |
                                    static_cast<std::uint64_t>(place.tensor);
-      drawn.push_back(
-          {at + place.offset, place.rows * place.columns, aligned(place.bytes()), detail::spread_of(place, config.norm), stream});
+      drawn.push_back({at + place.offset, place.rows * place.columns, aligned(place.bytes()),
+                       detail::spread_of(place, config.norm), stream});
       tensors.push_back(at + place.offset);
     }
     weights.layers.push_back(std::move(tensors));

@@ -206,22 +206,36 @@ struct LayerWeights {
   const LayerLayout* of_ = nullptr;
 };
 
-inline constexpr std::array<Matrix LayerWeights::*, 30> LayerWeights::members{
-    &LayerWeights::attention_norm, &LayerWeights::attention_norm_bias,
-    &LayerWeights::query_bias,     &LayerWeights::key_bias,
-    &LayerWeights::value_bias,     &LayerWeights::output_bias,
-    &LayerWeights::query_norm,     &LayerWeights::key_norm,
-    &LayerWeights::mlp_norm,       &LayerWeights::mlp_norm_bias,
-    &LayerWeights::up_bias,        &LayerWeights::down_bias,
-    &LayerWeights::router,         &LayerWeights::query,
-    &LayerWeights::key,            &LayerWeights::value,
-    &LayerWeights::output,         nullptr,
-    nullptr,                       nullptr,
-    &LayerWeights::query_down,     &LayerWeights::latent_up,
-    &LayerWeights::decay_log,      &LayerWeights::decay_bias,
-    &LayerWeights::state_norm,     &LayerWeights::convolution,
-    &LayerWeights::mixed,          &LayerWeights::state_gate,
-    &LayerWeights::update,         &LayerWeights::decay};
+inline constexpr std::array<Matrix LayerWeights::*, 30> LayerWeights::members{&LayerWeights::attention_norm,
+                                                                              &LayerWeights::attention_norm_bias,
+                                                                              &LayerWeights::query_bias,
+                                                                              &LayerWeights::key_bias,
+                                                                              &LayerWeights::value_bias,
+                                                                              &LayerWeights::output_bias,
+                                                                              &LayerWeights::query_norm,
+                                                                              &LayerWeights::key_norm,
+                                                                              &LayerWeights::mlp_norm,
+                                                                              &LayerWeights::mlp_norm_bias,
+                                                                              &LayerWeights::up_bias,
+                                                                              &LayerWeights::down_bias,
+                                                                              &LayerWeights::router,
+                                                                              &LayerWeights::query,
+                                                                              &LayerWeights::key,
+                                                                              &LayerWeights::value,
+                                                                              &LayerWeights::output,
+                                                                              nullptr,
+                                                                              nullptr,
+                                                                              nullptr,
+                                                                              &LayerWeights::query_down,
+                                                                              &LayerWeights::latent_up,
+                                                                              &LayerWeights::decay_log,
+                                                                              &LayerWeights::decay_bias,
+                                                                              &LayerWeights::state_norm,
+                                                                              &LayerWeights::convolution,
+                                                                              &LayerWeights::mixed,
+                                                                              &LayerWeights::state_gate,
+                                                                              &LayerWeights::update,
+                                                                              &LayerWeights::decay};
 
 /// The matrices outside the layers, always on the device. In a model without a separate head, `head` is the embedding.
 struct OuterWeights {
@@ -288,12 +302,16 @@ class WeightsIdentity {
  public:
   WeightsIdentity() = default;
   explicit WeightsIdentity(const ModelWeights& weights)
-      : owner_(weights.owner), layers_(weights.layers), places_(weights.layout.places),
-        state_places_(weights.state_layout.places), outer_(weights) {}
+      : owner_(weights.owner),
+        layers_(weights.layers),
+        places_(weights.layout.places),
+        state_places_(weights.state_layout.places),
+        outer_(weights) {}
   /// False for weights without an owner: their memory may hold others by now.
   [[nodiscard]] bool is_of(const ModelWeights& weights) const {
     return weights.owner != nullptr && owner_.lock() == weights.owner && layers_ == weights.layers &&
-           places_ == weights.layout.places && state_places_ == weights.state_layout.places && outer_ == static_cast<const OuterWeights&>(weights);
+           places_ == weights.layout.places && state_places_ == weights.state_layout.places &&
+           outer_ == static_cast<const OuterWeights&>(weights);
   }
 
  private:

@@ -55,8 +55,8 @@ std::vector<Vector> recurrent(const DecoderConfig& config, const LayerWeights& w
       const Vector key = unit(mixed.data() + all_keys + key_head * delta.key_dim, delta.key_dim);
       const double* value = mixed.data() + 2 * all_keys + head * delta.value_dim;
       const auto h = static_cast<std::size_t>(head);
-      const double rate = std::exp(number(w.decay_log, 0, head)) *
-                          std::log(1 + std::exp(decays[h] + number(w.decay_bias, 0, head)));
+      const double rate =
+          std::exp(number(w.decay_log, 0, head)) * std::log(1 + std::exp(decays[h] + number(w.decay_bias, 0, head)));
       State& state = states[h];
       Vector sum(values, 0.0);
       for (std::size_t v = 0; v < values; ++v) {
@@ -134,7 +134,8 @@ std::vector<Vector> delta_logits(const MadeModel& model, const std::vector<std::
 
 } // namespace
 
-TEST_CASE("the gated delta rule: logits agree with double precision to 1e-4 of the largest, in one piece and in chunks") {
+TEST_CASE(
+    "the gated delta rule: logits agree with double precision to 1e-4 of the largest, in one piece and in chunks") {
   const DeltaRule kinds[] = {
       {.key_heads = 2, .value_heads = 4, .key_dim = 12, .value_dim = 20, .kernel = 4}, // not whole registers
       {.key_heads = 3, .value_heads = 3, .key_dim = 32, .value_dim = 16, .kernel = 2},
@@ -191,8 +192,10 @@ TEST_CASE("a prefix that passes again rebuilds missing states, leaves the others
   decoder->begin(ids, positions);
   for (int layer = 0; layer < config.shape.layers; ++layer) {
     std::byte* const* blocks = kv.layers[static_cast<std::size_t>(layer)].data();
-    const SequenceRows fresh{0, 1, last, blocks, last}, made{1, prefix, 0, blocks, 0}, passes{1, prefix, 0, blocks, prefix};
-    const SequenceRows first{1, block_tokens, 0, blocks, 0}, second{1 + block_tokens, block_tokens, block_tokens, blocks, prefix};
+    const SequenceRows fresh{0, 1, last, blocks, last}, made{1, prefix, 0, blocks, 0},
+        passes{1, prefix, 0, blocks, prefix};
+    const SequenceRows first{1, block_tokens, 0, blocks, 0},
+        second{1 + block_tokens, block_tokens, block_tokens, blocks, prefix};
     const std::vector<SequenceRows> rows[] = {{fresh, made}, {passes, fresh}, {second, fresh, first}, {fresh}};
     decoder->layer(layer, model.layer(layer), rows[layer], layer < 2 ? 1 + prefix : 1, layer == 2 ? prefix : 0);
   }

@@ -64,7 +64,7 @@ class Activations {
   float* convolved = nullptr; ///< channels
   float* gates = nullptr;     ///< of what heads read or attend, rows of `query_stride`
   float* rates = nullptr;     ///< the value heads' updates, then their decays
-  float* gate = nullptr; ///< then also the input of `down`; an MLP without gates uses only this
+  float* gate = nullptr;      ///< then also the input of `down`; an MLP without gates uses only this
   float* up = nullptr;
   float* router = nullptr;
 

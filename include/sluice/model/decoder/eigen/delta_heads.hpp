@@ -23,8 +23,9 @@
 
 namespace sluice {
 
-/// The gated delta rule (Yang et al., "Gated Delta Networks", 2024, equation 10) as Qwen3-Next computes it. A token's Q,
-/// K and V pass a causal convolution and SiLU; Q and K get length 1; and each value head, with its matrix S, computes
+/// The gated delta rule (Yang et al., "Gated Delta Networks", 2024, equation 10) as Qwen3-Next computes it. A token's
+/// Q, K and V pass a causal convolution and SiLU; Q and K get length 1; and each value head, with its matrix S,
+/// computes
 ///
 ///     S = decay S,  S = S + k (update (v - S^T k))^T,  read S^T q / sqrt(key_dim),
 ///

@@ -105,7 +105,9 @@ class BasicGroupedHeads {
       const bool is_query = part.matrix == 2;
       const Matrix& w = is_query ? weights.query : part.matrix == 1 ? weights.value : weights.key;
       const float* bias = is_query ? vectors.query_bias : part.matrix == 1 ? vectors.value_bias : vectors.key_bias;
-      float* to = is_query ? (Gated ? activations.mixed : activations.query) : part.matrix == 1 ? activations.value : activations.key;
+      float* to = is_query           ? (Gated ? activations.mixed : activations.query)
+                  : part.matrix == 1 ? activations.value
+                                     : activations.key;
       const std::int64_t stride = !is_query ? activations.key_stride
                                   : Gated   ? activations.mixed_stride
                                             : activations.query_stride;

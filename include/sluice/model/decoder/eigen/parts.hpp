@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that a BasicDecoder is composed of: RmsNorm, OffsetRmsNorm, LayerNorm; Rotary, Learned; GatedSilu, Relu, Experts.
+// The parts that a BasicDecoder is composed of: RmsNorm, OffsetRmsNorm, LayerNorm; Rotary, Learned; GatedSilu, Relu,
+// Experts.
 #pragma once
 
 #include "sluice/core/assert.hpp"
