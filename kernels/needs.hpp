@@ -85,6 +85,8 @@ void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit
   if (std::any_of(decoder.windows.begin(), decoder.windows.end(), [](int window) { return window > 0; }))
     exceeded.push_back("a sliding window: PagedAttention attends to the whole context");
   if (shape.has_latents()) exceeded.push_back("latent attention: PagedAttention reads K and V of heads");
+  if (shape.has_states() || decoder.gated_heads || decoder.norm == NormKind::rms_offset || shape.rotated > 0)
+    exceeded.push_back("the gated delta rule's layers and norms: no kernel computes them");
   if (decoder.neighbours_rotate || decoder.rope_scaling.rotated_factor != 1 || decoder.rope_scaling.score_factor != 1)
     exceeded.push_back("neighbours that rotate, or YaRN: RopeAndStore rotates halves, by factors of 1");
   using AnyRoute = Route<RouteConfig{}>;

@@ -35,11 +35,11 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   Flags flags(engines::program_name(),
               "Serves a model on this machine under a system's policies, behind the OpenAI API.");
   CLI::App& app = flags.app();
-  app.add_option(
-         "--model", options.run.model,
-         "demo: a small Llama that speaks and comes with the repository; a Hugging Face folder (config.json, "
-         "*.safetensors, tokenizer.json); tiny: a small random Llama; tiny-mla: one with latent attention. With "
-         "--simulate a model by name")
+  app.add_option("--model", options.run.model,
+                 "demo: a small Llama that speaks and comes with the repository; a Hugging Face folder (config.json, "
+                 "*.safetensors, tokenizer.json); tiny: a small random Llama; tiny-mla: one with latent attention; "
+                 "tiny-delta: one with the gated delta rule. With "
+                 "--simulate a model by name")
       ->capture_default_str();
   app.add_option("--name", options.name, "what clients call the model (default: its folder's name)");
   running::add_machine(flags, options.run);

@@ -7,8 +7,10 @@
 #include "sluice/engine/compose.hpp"
 #include "sluice/model/kv_groups.hpp"
 #include "sluice/policy/placement/placement.hpp"
+#include "sluice/policy/weights/resident_weights.hpp"
 
 #include <string>
+#include <type_traits>
 
 namespace sluice {
 
@@ -31,11 +33,17 @@ consteval const char* first_need(Parts<Ps...>) {
 /// What a part of composition `C` does that a model whose layers keep different amounts of KV does not allow
 /// (`Geometry::groups`): a sentence without its end, its policy's (`Contract`) or of several together. Null if the
 /// engine serves the model: requests are on the device whole, or on the host whole, or dropped, or its placement moves
-/// only layers of `movable` (`Geometry::movable`).
+/// only layers of `movable` (`Geometry::movable`). `same_blocks`: of the layers (`KvBlocks::same_blocks`); a machine
+/// has blocks of one size, and streams the weights of layers of one layout.
 template <class C>
-[[nodiscard]] const char* needs_equal_layers(const typename C::placement_type& placement, LayerSet movable,
-                                             int layers) {
+[[nodiscard]] const char* needs_equal_layers(const typename C::placement_type& placement, LayerSet movable, int layers,
+                                             bool same_blocks = false) {
   using L = typename C::layout_type;
+  if constexpr (is_real_time<typename C::backend_type>) {
+    if (!same_blocks) return "its Backend stores blocks of one size";
+    if (!std::is_same_v<typename C::weights_type, ResidentWeights>)
+      return "its Weights policy streams layers, which its Backend does where they are alike";
+  }
   if (const char* const need = detail::first_need(typename C::policies{}); need != nullptr) return need;
   if (L::layerwise && L::room(TokenBlocks{1}, 1, layers) != LayerBlocks{1}) return "its Layout groups layers";
   if (!C::placement_type::places_layers && placement.least(layers).all_resident()) return nullptr; // it moves no layer

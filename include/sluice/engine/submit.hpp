@@ -34,7 +34,8 @@ Status BasicEngine<C>::check(const Config& config) {
       most += config.geometry.blocks_in(config.geometry.streamable_layers());
   Status status = detail::check_setup(config.limits, config.geometry, most, config.host_blocks);
   if (status.ok() && !config.geometry.alike())
-    if (const char* why = needs_equal_layers<C>(config.placement, config.geometry.movable(), config.geometry.layers);
+    if (const char* why = needs_equal_layers<C>(config.placement, config.geometry.movable(), config.geometry.layers,
+                                                config.geometry.kv().same_blocks());
         why != nullptr)
       return detail::unequal_layers(why, config.geometry.kv(), config.geometry.layers);
   if constexpr (has_tiers<C>)

@@ -262,6 +262,11 @@ class KvBlocks {
     for (const KvPart& part : parts()) sum += std::min(total, part.keep) / part.step * part.units * part.layers.count();
     return sum;
   }
+  /// Whether a block of each group is one quantum: what a machine with blocks of one size stores.
+  [[nodiscard]] constexpr bool same_blocks() const {
+    return std::all_of(parts_.begin(), parts_.begin() + count_,
+                       [](const KvPart& part) { return part.units == 1 && part.step == 1; });
+  }
   /// Runs of memory that a token block has: one in each layer of each group.
   [[nodiscard]] constexpr std::int64_t runs() const {
     std::int64_t sum = 0;

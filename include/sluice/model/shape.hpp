@@ -36,6 +36,28 @@ struct LatentAttention {
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
+/// Layers of the gated delta rule (Yang et al., "Gated Delta Networks", 2024), as in Qwen3-Next: instead of K and V
+/// such a layer keeps a state of one size, a matrix per value head, and the last inputs of a short convolution.
+struct DeltaRule {
+  LayerSet layers{};   ///< that keep a state; the others attend. Empty: all attend
+  int key_heads = 0;   ///< heads of Q and of K
+  int value_heads = 0; ///< heads of V; consecutive ones share a key head
+  int key_dim = 0;     ///< size of a head's Q and K
+  int value_dim = 0;   ///< size of a head's V
+  int kernel = 0;      ///< tokens that the convolution reads
+
+  /// Numbers of a token's Q, K and V, each of which is convolved on its own.
+  [[nodiscard]] constexpr int channels() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
+  /// Numbers of a head's matrix.
+  [[nodiscard]] constexpr int head_numbers() const { return key_dim * value_dim; }
+  /// Numbers of a layer's state: [value head][key_dim][value_dim], then [kernel - 1][channels].
+  [[nodiscard]] constexpr std::int64_t numbers() const {
+    return std::int64_t{value_heads} * head_numbers() + std::int64_t{kernel - 1} * channels();
+  }
+
+  friend bool operator==(const DeltaRule&, const DeltaRule&) = default;
+};
+
 /// The shape of a decoder-only transformer, from which every byte and FLOP of serving follows.
 ///
 /// Left out: norms, biases and learned positions. They are less than 0.3 % of the parameters of every named model,
@@ -61,17 +83,22 @@ struct ModelShape {
                               ///< attention of longer contexts are upper bounds
   StoredWeights stored{};     ///< of a quantised checkpoint
   LatentAttention latent{};   ///< with a rank, `kv_heads` is 1, and `head_dim` the size of a head's Q and K
+  int rotated = 0;            ///< numbers of a head's Q and K that rotate, its first ones; 0: all
+  DeltaRule delta{};          ///< with layers of it; parameters and costs count each layer as one with attention
 
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
 
   // Parameters of one layer ---------------------------------------------------------------------------------------
 
   [[nodiscard]] constexpr bool has_latents() const { return latent.rank > 0; }
+  [[nodiscard]] constexpr bool has_states() const { return !delta.layers.empty(); }
   /// What a layer keeps of a token: so many vectors (K and V of each head, or one entry), each of `kv_width` numbers.
   [[nodiscard]] constexpr int kv_vectors() const { return has_latents() ? 1 : 2 * kv_heads; }
   [[nodiscard]] constexpr int kv_width() const { return has_latents() ? latent.rank + latent.rotated : head_dim; }
   /// Numbers of a head's Q and K that rotate, with rotary positions.
-  [[nodiscard]] constexpr int rotated_dim() const { return has_latents() ? latent.rotated : head_dim; }
+  [[nodiscard]] constexpr int rotated_dim() const {
+    return has_latents() ? latent.rotated : rotated > 0 ? rotated : head_dim;
+  }
   /// Size of a head's V.
   [[nodiscard]] constexpr int value_dim() const { return has_latents() ? latent.value : head_dim; }
 
@@ -248,6 +275,24 @@ inline Status check(const ModelShape& shape, const std::string& where) {
     for (const detail::ShapeField& field : latents) {
       if (Status status = detail::check_shape_field(field, where); !status) return status;
     }
+  }
+  if (shape.has_states()) {
+    const detail::ShapeField states[] = {
+        {"the highest layer with a state", shape.delta.layers.highest(), 0, shape.layers - 1},
+        {"the number of key heads of a state", shape.delta.key_heads, 1, 1 << 12},
+        {"the number of value heads of a state", shape.delta.value_heads, 1, 1 << 12},
+        {"the key size of a state", shape.delta.key_dim, 1, 1 << 12},
+        {"the value size of a state", shape.delta.value_dim, 1, 1 << 12},
+        {"the length of a convolution", shape.delta.kernel, 2, 8},
+    };
+    for (const detail::ShapeField& field : states) {
+      if (Status status = detail::check_shape_field(field, where); !status) return status;
+    }
+    if (shape.delta.value_heads % shape.delta.key_heads != 0)
+      return Error{ErrorCode::bad_input, where,
+                   std::to_string(shape.delta.value_heads) + " value heads cannot share " +
+                       std::to_string(shape.delta.key_heads) + " key heads",
+                   "a number of value heads that the key heads divide"};
   }
   if (shape.experts == 0) return detail::check_shape_field({"the MLP size", shape.mlp, 1, wide}, where);
   if (Status status = detail::check_shape_field({"the MLP size of an expert", shape.moe_intermediate, 1, wide}, where);

@@ -331,9 +331,6 @@ struct Contract<roles::Backend> {
   static constexpr bool met = Backend<P>;
 
   template <class P>
-  static constexpr const char* equal_layers = is_real_time<P> ? "its Backend stores blocks of one size" : nullptr;
-
-  template <class P>
   static consteval auto explain() {
     static_assert(KeepsClock<P>,
                   "sluice: this Backend needs `Seconds now() const` and `void idle_until(Seconds when)`");

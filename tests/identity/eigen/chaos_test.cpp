@@ -22,11 +22,12 @@ class LateByChance final : public WorldOf<RealBackend> {
   Random random_;
 };
 
-/// A random trial; in about every other one the model has latent attention. The numbers of `random` that follow are the
-/// same in both cases.
+/// A random trial; in about every other one the model has latent attention, and in every sixth states. The numbers of
+/// `random` that follow are the same in all cases.
 RealTrial draw_here(Random& random) {
   RealTrial trial = random_real_trial(random);
   const std::size_t seed = trial.prompts.front().size();
+  if (seed % 6 == 1) trial.weights = random_weights(with_states(trial.weights.config), seed);
   if (seed % 2 == 0) trial.weights = random_weights(with_latents(trial.weights.config), seed);
   return trial;
 }

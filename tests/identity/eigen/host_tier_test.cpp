@@ -767,15 +767,19 @@ TEST_CASE("fifty requests that wait for one beginning: one read of the disk") {
   check_convoy(74, 50, 9, [&disk] { return records_on(std::make_unique<sluice_test::ModelFiles>(disk)); });
 }
 
-TEST_CASE("latent attention: entries alone are found on the host, and on the disk by the next process") {
-  const auto has_latents = [](std::uint64_t seed) {
-    Random random(seed);
-    return this_device().draw(random).weights.config.shape.has_latents();
-  };
-  std::uint64_t seed = 1;
-  while (!has_latents(seed)) ++seed;
-  sluice_test::DiskModel disk;
-  check_convoy(seed, 5, 9, [&disk] { return records_on(std::make_unique<sluice_test::ModelFiles>(disk)); });
+TEST_CASE(
+    "entries of latent attention, and states behind each block, are found on the host, and on the disk by the next "
+    "process") {
+  for (bool (ModelShape::*const has)() const : {&ModelShape::has_latents, &ModelShape::has_states}) {
+    const auto is_such = [has](std::uint64_t seed) {
+      Random random(seed);
+      return (this_device().draw(random).weights.config.shape.*has)();
+    };
+    std::uint64_t seed = 1;
+    while (!is_such(seed)) ++seed;
+    sluice_test::DiskModel disk;
+    check_convoy(seed, 5, 9, [&disk] { return records_on(std::make_unique<sluice_test::ModelFiles>(disk)); });
+  }
 }
 
 TEST_CASE("the least recently used turns leave the host tier, and a conversation loses its end first") {

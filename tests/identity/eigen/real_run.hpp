@@ -60,6 +60,7 @@ struct RealTrial {
   Replacement tier_evicts = Replacement::least_recent;
   std::shared_ptr<RecordStore> records; ///< below it
   std::function<Seconds()> disk_clock;  ///< times its reads; empty: the system's
+  bool gives_back = false;              ///< windows and states give blocks back, and the engine has groups
   std::size_t sessions = 0;             ///< request i belongs to session i mod so many; 0: to none
 
   [[nodiscard]] int layers() const { return weights.config.shape.layers; }
@@ -78,6 +79,8 @@ struct RealTrial {
     for (std::size_t i = 0; i < prompts.size(); ++i) sum += blocks(i);
     return sum * layers();
   }
+  /// What layers keep, if they give blocks back.
+  [[nodiscard]] KvBlocks kept_blocks() const;
   /// A machine's setup, with memory for `kv_blocks` besides weights and buffers.
   [[nodiscard]] MachineSetup setup(const Decoder& decoder, std::int64_t kv_blocks) const;
 };
@@ -89,6 +92,19 @@ inline DecoderConfig with_latents(DecoderConfig config) {
   config.shape.kv_heads = 1;
   config.shape.latent = {.rank = 24, .rotated = 4, .value = 8, .query_rank = 12};
   config.neighbours_rotate = true;
+  return config;
+}
+
+/// The same with the gated delta rule in two of three layers. A state has 268 or 312 numbers, more than a block's K and
+/// V have with 2 KV heads (256), and less than with 4.
+inline DecoderConfig with_states(DecoderConfig config) {
+  config.shape.rotated = 8;
+  config.shape.delta = {
+      .key_heads = 1, .value_heads = 2, .key_dim = 8, .value_dim = 14, .kernel = 2 + config.shape.layers % 2};
+  for (int layer = 0; layer < config.shape.layers; ++layer)
+    if (layer % 3 != 2) config.shape.delta.layers.insert(layer);
+  config.norm = NormKind::rms_offset;
+  config.query_key_norm = config.gated_heads = true;
   return config;
 }
 

@@ -16,6 +16,11 @@ namespace sluice::testing {
 template Expected<std::unique_ptr<RealEngine>> make_real<Engine<>>(Observed<Engine<>>::Config);
 template Expected<std::unique_ptr<RealEngine>> make_real<Chaos>(Observed<Chaos>::Config);
 
+KvBlocks RealTrial::kept_blocks() const {
+  const Bytes block{kv_block_floats(weights.config.shape, limits.block_tokens) * 4};
+  return KvBlocks{*kv_groups_of(weights.config, limits.block_tokens, block), limits.block_tokens};
+}
+
 MachineSetup RealTrial::setup(const Decoder& decoder, std::int64_t kv_blocks) const {
   MachineSetup setup;
   setup.limits = limits;
@@ -23,6 +28,10 @@ MachineSetup RealTrial::setup(const Decoder& decoder, std::int64_t kv_blocks) co
   if (room_for_hidden)
     setup.hidden_blocks =
         hidden_in_flight(kv_block_shape(weights.config.shape, limits.block_tokens, 4), setup.rows(), limits.batch);
+  if (gives_back) {
+    setup.gives_back = true;
+    setup.hidden_blocks += KvReach{weights.config, limits.block_tokens}.while_computing(setup.rows(), limits.batch);
+  }
   setup.link = link;
   setup.faults = faults;
   setup.skips_idle = true;
@@ -88,6 +97,11 @@ RealResult run_trial(const RealTrial& trial, std::int64_t kv_blocks, const MakeR
   const MachineSetup setup = where.setup(trial, *decoder, kv_blocks);
   const std::int64_t block = kv_block_floats(shape, trial.limits.block_tokens) * where.element_bytes();
 
+  const KvLayers groups{trial.gives_back ? trial.kept_blocks() : KvBlocks{}, {}};
+  Geometry geometry{shape.layers, Bytes{block}, trial.weights.layout.bytes,
+                    Bytes{shape.hidden * where.element_bytes() * trial.limits.block_tokens.count()}};
+  if (trial.gives_back) geometry.groups = &groups;
+
   RealResult result;
   result.outputs.resize(trial.prompts.size());
   std::map<std::uint32_t, std::size_t> request_of;
@@ -110,14 +124,12 @@ RealResult run_trial(const RealTrial& trial, std::int64_t kv_blocks, const MakeR
   SmallCost cost;
   cost.base = Seconds{1e-3};
   cost.rate = BytesPerSecond{trial.link.to_device_bytes_per_s > 0 ? trial.link.to_device_bytes_per_s : 1e9};
-  Expected<std::unique_ptr<RealEngine>> of =
-      make(RealConfig{.limits = trial.limits,
-                      .geometry = {shape.layers, Bytes{block}, trial.weights.layout.bytes,
-                                   Bytes{shape.hidden * where.element_bytes() * trial.limits.block_tokens.count()}},
-                      .device_blocks = LayerBlocks{kv_blocks},
-                      .host_blocks = LayerBlocks{trial.host_blocks},
-                      .cost = cost,
-                      .backend = Cpu{machine}});
+  Expected<std::unique_ptr<RealEngine>> of = make(RealConfig{.limits = trial.limits,
+                                                             .geometry = geometry,
+                                                             .device_blocks = LayerBlocks{kv_blocks},
+                                                             .host_blocks = LayerBlocks{trial.host_blocks},
+                                                             .cost = cost,
+                                                             .backend = Cpu{machine}});
   REQUIRE(of);
   const std::unique_ptr<RealEngine> engine = *std::move(of);
   if (trial.loads) REQUIRE(engine->load().ok());
@@ -216,6 +228,7 @@ std::vector<RealOutput> alone(RealTrial trial) {
   trial.threads = 1;
   trial.link = {};
   trial.faults = {};
+  trial.gives_back = false;
   std::vector<RealOutput> outputs(trial.prompts.size());
   for (std::size_t i = 0; i < trial.prompts.size(); ++i)
     outputs[i] = run_trial(trial, trial.all(), &real<Engine<>>, {i}).outputs[i];

@@ -2,6 +2,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/checkpoint/layer_layout.hpp"
 #include "sluice/model/checkpoint/tiny.hpp"
+#include "sluice/model/decoder/decoder.hpp"
 
 #include "support/small_decoders.hpp"
 #include <doctest/doctest.h>
@@ -130,7 +131,7 @@ TEST_CASE("random weights depend on their seed, fill the config's tensors, and v
         for (std::size_t i = 0; i < layer.size(); ++i) {
           const TensorPlace& place = weights.layout.places[i];
           const Moments found = moments(layer[i], place.rows * place.columns, type);
-          const detail::Spread spread = detail::spread_of(place);
+          const detail::Spread spread = detail::spread_of(place, config.norm);
           const auto deviation = static_cast<double>(spread.deviation);
           const double doubt = 6 * deviation / std::sqrt(static_cast<double>(place.rows * place.columns)) + 0.01;
           CHECK(std::abs(found.mean - static_cast<double>(spread.mean)) < doubt);
@@ -168,4 +169,13 @@ TEST_CASE("tiny has its documented sizes, and the same numbers on every platform
   CHECK(other.kv_width() == 96);
   CHECK(other.layer_block_bytes(Tokens{16}) == Bytes{6 << 10});
   CHECK(latent.layout.bytes >= other.layer_weight_bytes());
+  const ModelWeights delta = tiny_delta();
+  const ModelShape& states = delta.config.shape;
+  CHECK(check(states, "tiny-delta").ok());
+  CHECK(states.delta.layers.count() == 6);
+  CHECK(states.delta.numbers() * 4 == 14976);
+  CHECK(kv_block_floats(states, Tokens{16}) * 4 == 16 << 10);
+  CHECK(delta.layout.bytes == delta.state_layout.bytes);
+  CHECK(delta.layers[3].size() == delta.layout.places.size());
+  CHECK(delta.layers[4].size() == delta.state_layout.places.size());
 }

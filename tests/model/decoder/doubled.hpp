@@ -39,14 +39,15 @@ inline Vector product(const Matrix& of, const Vector& with, const Matrix& bias =
   }
   return result;
 }
-inline void normalise(double* values, std::size_t count, const Matrix& scale, double epsilon) {
+/// `offset`: added to the scales.
+inline void normalise(double* values, std::size_t count, const Matrix& scale, double epsilon, double offset = 0) {
   double squares = 0;
   for (std::size_t i = 0; i < count; ++i) squares += values[i] * values[i];
   const double root = std::sqrt(squares / static_cast<double>(count) + epsilon);
-  for (std::size_t i = 0; i < count; ++i) values[i] *= number(scale, 0, static_cast<std::int64_t>(i)) / root;
+  for (std::size_t i = 0; i < count; ++i) values[i] *= (offset + number(scale, 0, static_cast<std::int64_t>(i))) / root;
 }
-inline Vector normalised(Vector values, const Matrix& scale, double epsilon) {
-  normalise(values.data(), values.size(), scale, epsilon);
+inline Vector normalised(Vector values, const Matrix& scale, double epsilon, double offset = 0) {
+  normalise(values.data(), values.size(), scale, epsilon, offset);
   return values;
 }
 
@@ -57,17 +58,18 @@ using Attend = std::function<std::vector<Vector>(int layer, const LayerWeights& 
 inline std::vector<Vector> doubled_logits(const MadeModel& model, const std::vector<std::int32_t>& tokens,
                                           const Attend& attend) {
   const auto epsilon = static_cast<double>(model.weights.config.norm_epsilon);
+  const double offset = model.weights.config.norm == NormKind::rms_offset ? 1 : 0;
   std::vector<Vector> stream;
   for (const std::int32_t token : tokens) stream.push_back(vector_of(model.weights.embedding, token));
   for (int l = 0; l < model.weights.config.shape.layers; ++l) {
     const LayerWeights w = model.layer(l);
     std::vector<Vector> normed;
-    for (const Vector& x : stream) normed.push_back(normalised(x, w.attention_norm, epsilon));
+    for (const Vector& x : stream) normed.push_back(normalised(x, w.attention_norm, epsilon, offset));
     const std::vector<Vector> attended = attend(l, w, normed);
     for (std::size_t t = 0; t < stream.size(); ++t)
       for (std::size_t i = 0; i < stream[t].size(); ++i) stream[t][i] += attended[t][i];
     for (Vector& x : stream) {
-      const Vector y = normalised(x, w.mlp_norm, epsilon);
+      const Vector y = normalised(x, w.mlp_norm, epsilon, offset);
       const Vector gate = product(w.mlps[0].gate, y), up = product(w.mlps[0].up, y);
       Vector inner;
       for (std::size_t i = 0; i < up.size(); ++i) inner.push_back(gate[i] / (1 + std::exp(-gate[i])) * up[i]);
@@ -75,7 +77,7 @@ inline std::vector<Vector> doubled_logits(const MadeModel& model, const std::vec
       for (std::size_t i = 0; i < out.size(); ++i) x[i] += out[i];
     }
   }
-  for (Vector& x : stream) x = product(model.weights.head, normalised(x, model.weights.final_norm, epsilon));
+  for (Vector& x : stream) x = product(model.weights.head, normalised(x, model.weights.final_norm, epsilon, offset));
   return stream;
 }
 

@@ -64,6 +64,15 @@ inline DecoderConfig family_config(const std::string& family) {
     config.shape.head_dim = 20;
     config.shape.latent = {.rank = 40, .rotated = 8, .value = 12, .query_rank = 24};
     config.neighbours_rotate = true;
+  } else if (family == "qwen3_next") {
+    config.shape.layers = 4;
+    config.shape.head_dim = 20;
+    config.shape.rotated = 8;
+    config.shape.delta = {.key_heads = 2, .value_heads = 4, .key_dim = 12, .value_dim = 20, .kernel = 4};
+    config.shape.delta.layers.insert(0).insert(1).insert(2);
+    config.norm = NormKind::rms_offset;
+    config.norm_epsilon = 1e-6F;
+    config.query_key_norm = config.gated_heads = true;
   } else if (family == "mixtral") {
     config.mlp = MlpKind::experts;
     config.shape.experts = 5;
@@ -113,7 +122,7 @@ inline void write_tensor(std::uint64_t tensor, std::int64_t count, Range range, 
   }
 }
 
-inline LayerLayout made_layout(const DecoderConfig& config, ElementType type) {
+inline LayerLayout made_layout(const DecoderConfig& config, ElementType type, bool state = false) {
   const ModelShape& shape = config.shape;
   const std::int64_t hidden = shape.hidden;
   const std::int64_t queries = std::int64_t{shape.heads} * shape.head_dim;
@@ -133,7 +142,7 @@ inline LayerLayout made_layout(const DecoderConfig& config, ElementType type) {
     vector(LayerTensor::value_bias, keys);
   }
   if (config.output_bias) vector(LayerTensor::output_bias, hidden);
-  if (config.query_key_norm) {
+  if (config.query_key_norm && !state) {
     vector(LayerTensor::query_norm, shape.head_dim);
     vector(LayerTensor::key_norm, shape.head_dim);
   }
@@ -145,7 +154,19 @@ inline LayerLayout made_layout(const DecoderConfig& config, ElementType type) {
     vector(LayerTensor::down_bias, hidden);
   }
   if (shape.experts > 0) layout.add(LayerTensor::router, shape.experts, hidden, type);
-  if (latent.rank > 0) {
+  if (state) {
+    const DeltaRule& delta = shape.delta;
+    const std::int64_t read = std::int64_t{delta.value_heads} * delta.value_dim;
+    vector(LayerTensor::decay_log, delta.value_heads);
+    vector(LayerTensor::decay_bias, delta.value_heads);
+    vector(LayerTensor::state_norm, delta.value_dim);
+    layout.add(LayerTensor::convolution, delta.channels(), delta.kernel, type);
+    layout.add(LayerTensor::mixed, delta.channels(), hidden, type);
+    layout.add(LayerTensor::state_gate, read, hidden, type);
+    layout.add(LayerTensor::update, delta.value_heads, hidden, type);
+    layout.add(LayerTensor::decay, delta.value_heads, hidden, type);
+    layout.add(LayerTensor::output, hidden, read, type);
+  } else if (latent.rank > 0) {
     if (latent.query_rank > 0) layout.add(LayerTensor::query_down, latent.query_rank, hidden, type);
     layout.add(LayerTensor::query, queries, latent.query_rank > 0 ? latent.query_rank : hidden, type);
     layout.add(LayerTensor::key, latent.rank + latent.rotated, hidden, type);
@@ -153,7 +174,7 @@ inline LayerLayout made_layout(const DecoderConfig& config, ElementType type) {
     layout.add(LayerTensor::latent_up, std::int64_t{shape.heads} * expanded, latent.rank, type);
     layout.add(LayerTensor::output, hidden, std::int64_t{shape.heads} * latent.value, type);
   } else {
-    layout.add(LayerTensor::query, queries, hidden, type);
+    layout.add(LayerTensor::query, config.gated_heads ? 2 * queries : queries, hidden, type);
     layout.add(LayerTensor::key, keys, hidden, type);
     layout.add(LayerTensor::value, keys, hidden, type);
     layout.add(LayerTensor::output, hidden, queries, type);
@@ -175,19 +196,25 @@ struct MadeModel {
     const ModelShape& shape = config.shape;
     weights.config = config;
     weights.layout = made_layout(config, type);
+    if (shape.has_states()) weights.state_layout = made_layout(config, type, true);
+    make_as_large(weights.layout, weights.state_layout);
     for (int layer = 0; layer < shape.layers; ++layer) {
       Image image(static_cast<std::size_t>(weights.layout.bytes.count()));
       std::vector<const std::byte*> places;
-      for (const TensorPlace& place : weights.layout.places) {
-        const bool norm = place.tensor == LayerTensor::attention_norm || place.tensor == LayerTensor::mlp_norm ||
-                          place.tensor == LayerTensor::query_norm || place.tensor == LayerTensor::key_norm;
+      for (const TensorPlace& place : weights.layout_at(layer).places) {
+        const bool norm = config.norm != NormKind::rms_offset &&
+                          (place.tensor == LayerTensor::attention_norm || place.tensor == LayerTensor::mlp_norm ||
+                           place.tensor == LayerTensor::query_norm || place.tensor == LayerTensor::key_norm);
         const auto number =
             static_cast<std::uint64_t>(((layer + 1) * 64 + static_cast<int>(place.tensor)) * 64 + place.expert + 1);
-        write_tensor(number, place.rows * place.columns, {0.25F, norm ? 1.0F : 0.0F}, type,
-                     image.data() + place.offset);
+        Range range{0.25F, norm ? 1.0F : 0.0F};
+        if (place.tensor == LayerTensor::decay_bias) range = {1, -2};
+        if (place.tensor == LayerTensor::state_norm) range = {0.25F, 1};
+        write_tensor(number, place.rows * place.columns, range, type, image.data() + place.offset);
       }
       images.push_back(std::move(image));
-      for (const TensorPlace& place : weights.layout.places) places.push_back(images.back().data() + place.offset);
+      for (const TensorPlace& place : weights.layout_at(layer).places)
+        places.push_back(images.back().data() + place.offset);
       weights.layers.push_back(std::move(places));
     }
     const auto outer = [&](OuterTensor tensor, std::int64_t rows, std::int64_t columns, Range range) {
@@ -201,7 +228,8 @@ struct MadeModel {
       weights.positions =
           outer(OuterTensor::positions, config.max_positions + config.position_offset, shape.hidden, {1, 0});
     }
-    weights.final_norm = outer(OuterTensor::final_norm, 1, shape.hidden, {0.25F, 1});
+    weights.final_norm =
+        outer(OuterTensor::final_norm, 1, shape.hidden, {0.25F, config.norm == NormKind::rms_offset ? 0.0F : 1.0F});
     if (config.norm == NormKind::layer) {
       weights.final_norm_bias = outer(OuterTensor::final_norm_bias, 1, shape.hidden, {});
     }
@@ -210,7 +238,7 @@ struct MadeModel {
   }
 
   [[nodiscard]] LayerWeights layer(int at) const {
-    return {weights.layout, images[static_cast<std::size_t>(at)].data(), nullptr, weights.layout.bytes.count()};
+    return {weights.layout_at(at), images[static_cast<std::size_t>(at)].data(), nullptr, weights.layout.bytes.count()};
   }
 
   ModelWeights weights;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/world/local/configure.hpp"
+#include "sluice/world/machine/kv_reach.hpp"
 
 #include "world/local/counting_decoder.hpp"
 #include <doctest/doctest.h>
@@ -74,4 +75,20 @@ TEST_CASE("an engine gets the sizes of the divided memory") {
   CHECK(geometry.layers == 8);
   CHECK(geometry.layer_block_bytes == all.memory.block);
   CHECK(geometry.layer_weight_bytes == all.weights.layout.bytes);
+}
+
+TEST_CASE("layers that give blocks back need room for what they keep alone") {
+  const ModelWeights weights = tiny_delta(); // two layers keep all blocks, six the newest
+  const testing::CountingDecoder decoder{weights.config};
+  const Bytes block{kv_block_floats(weights.config.shape, Tokens{16}) * 4};
+  const KvBlocks kept{*kv_groups_of(weights.config, Tokens{16}, block), Tokens{16}};
+  CHECK(longest_batch(requests, Tokens{16}, 8, 1, kept) == LayerBlocks{2 * 4 + 6});
+  CHECK(longest_batch(requests, Tokens{16}, 8, 3, kept) == LayerBlocks{2 * (4 + 2 + 1) + 3 * 6});
+  MachineSetup setup;
+  setup.limits.batch = 2;
+  setup.limits.batch_tokens = Tokens{64};
+  const LocalMemory memory = divide_memory(cpu_needs(weights, decoder, setup), 8, requests, {}, setup, kept);
+  CHECK(memory.block == block);
+  CHECK(memory.kv == LayerBlocks{2 * (4 + 2) + 2 * 6});
+  CHECK(memory.host == LayerBlocks{2 * 7 + 18});
 }

@@ -12,18 +12,20 @@
 
 namespace sluice {
 
-/// The image of a layer of `config`: vectors first, so that a layer that streams in part keeps its norms and biases
-/// resident; then the matrices in the order of use. `type_of(tensor, expert)` chooses each tensor's type; `expert` is
-/// -1 except for matrices of experts.
+/// The image of a layer of `config` that attends, or of one that keeps a state: vectors first, so that a layer that
+/// streams in part keeps its norms and biases resident; then the matrices in the order of use. `type_of(tensor,
+/// expert)` chooses each tensor's type; `expert` is -1 except for matrices of experts.
 template <class TypeOf>
   requires std::regular_invocable<const TypeOf&, LayerTensor, int>
-[[nodiscard]] LayerLayout layout_of(const DecoderConfig& config, const TypeOf& type_of) {
+[[nodiscard]] LayerLayout layout_of(const DecoderConfig& config, const TypeOf& type_of, bool state = false) {
   const ModelShape& shape = config.shape;
   const std::int64_t hidden = shape.hidden;
   const std::int64_t queries = std::int64_t{shape.heads} * shape.head_dim;
   const std::int64_t keys = std::int64_t{shape.kv_heads} * shape.kv_width(); // of a latent, its entry
   const LatentAttention& latent = shape.latent;
-  const bool experts = config.mlp == MlpKind::experts;
+  const DeltaRule& delta = shape.delta;
+  const std::int64_t read = std::int64_t{delta.value_heads} * delta.value_dim;
+  const bool experts = config.mlp == MlpKind::experts, attends = !state;
   const std::int64_t mlp = experts ? shape.moe_intermediate : shape.mlp;
 
   LayerLayout layout;
@@ -33,26 +35,35 @@ template <class TypeOf>
   const bool layer_norm = config.norm == NormKind::layer;
   add(true, LayerTensor::attention_norm, 1, hidden);
   add(layer_norm, LayerTensor::attention_norm_bias, 1, hidden);
-  add(config.qkv_bias, LayerTensor::query_bias, 1, queries);
-  add(config.qkv_bias, LayerTensor::key_bias, 1, keys);
-  add(config.qkv_bias, LayerTensor::value_bias, 1, keys);
-  add(config.output_bias, LayerTensor::output_bias, 1, hidden);
-  add(config.query_key_norm, LayerTensor::query_norm, 1, shape.head_dim);
-  add(config.query_key_norm, LayerTensor::key_norm, 1, shape.head_dim);
+  add(attends && config.qkv_bias, LayerTensor::query_bias, 1, queries);
+  add(attends && config.qkv_bias, LayerTensor::key_bias, 1, keys);
+  add(attends && config.qkv_bias, LayerTensor::value_bias, 1, keys);
+  add(attends && config.output_bias, LayerTensor::output_bias, 1, hidden);
+  add(attends && config.query_key_norm, LayerTensor::query_norm, 1, shape.head_dim);
+  add(attends && config.query_key_norm, LayerTensor::key_norm, 1, shape.head_dim);
   add(latent.query_rank > 0, LayerTensor::query_norm, 1, latent.query_rank);
   add(shape.has_latents(), LayerTensor::key_norm, 1, latent.rank);
+  add(state, LayerTensor::decay_log, 1, delta.value_heads);
+  add(state, LayerTensor::decay_bias, 1, delta.value_heads);
+  add(state, LayerTensor::state_norm, 1, delta.value_dim);
   add(true, LayerTensor::mlp_norm, 1, hidden);
   add(layer_norm, LayerTensor::mlp_norm_bias, 1, hidden);
   add(config.mlp_bias, LayerTensor::up_bias, 1, mlp);
   add(config.mlp_bias, LayerTensor::down_bias, 1, hidden);
   add(experts, LayerTensor::router, shape.experts, hidden);
   add(latent.query_rank > 0, LayerTensor::query_down, latent.query_rank, hidden);
-  add(true, LayerTensor::query, queries, latent.query_rank > 0 ? latent.query_rank : hidden);
-  add(true, LayerTensor::key, keys, hidden);
-  add(!shape.has_latents(), LayerTensor::value, keys, hidden);
+  add(attends, LayerTensor::query, queries * (config.gated_heads ? 2 : 1),
+      latent.query_rank > 0 ? latent.query_rank : hidden);
+  add(attends, LayerTensor::key, keys, hidden);
+  add(attends && !shape.has_latents(), LayerTensor::value, keys, hidden);
   add(shape.has_latents(), LayerTensor::latent_up,
       std::int64_t{shape.heads} * (shape.head_dim - latent.rotated + latent.value), latent.rank);
-  add(true, LayerTensor::output, hidden, std::int64_t{shape.heads} * shape.value_dim());
+  add(state, LayerTensor::mixed, delta.channels(), hidden);
+  add(state, LayerTensor::state_gate, read, hidden);
+  add(state, LayerTensor::update, delta.value_heads, hidden);
+  add(state, LayerTensor::decay, delta.value_heads, hidden);
+  add(state, LayerTensor::convolution, delta.channels(), delta.kernel);
+  add(true, LayerTensor::output, hidden, state ? read : std::int64_t{shape.heads} * shape.value_dim());
   for (int expert = experts ? 0 : -1; expert < (experts ? shape.experts : 0); ++expert) {
     add(config.mlp != MlpKind::relu, LayerTensor::gate, mlp, hidden, expert);
     add(true, LayerTensor::up, mlp, hidden, expert);
@@ -62,8 +73,9 @@ template <class TypeOf>
 }
 
 /// The same with one type for all tensors.
-[[nodiscard]] inline LayerLayout layout_of(const DecoderConfig& config, ElementType type) {
-  return layout_of(config, [type](LayerTensor, int) { return type; });
+[[nodiscard]] inline LayerLayout layout_of(const DecoderConfig& config, ElementType type, bool state = false) {
+  return layout_of(
+      config, [type](LayerTensor, int) { return type; }, state);
 }
 
 // Hugging Face's names for the tensors of a decoder.

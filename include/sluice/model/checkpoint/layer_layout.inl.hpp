@@ -54,7 +54,24 @@ SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, i
     return start + (latents ? "self_attn.kv_a_proj_with_mqa.weight" : "self_attn.k_proj.weight");
   case LayerTensor::value:
     return start + "self_attn.v_proj.weight";
+  case LayerTensor::decay_log:
+    return start + "linear_attn.A_log";
+  case LayerTensor::decay_bias:
+    return start + "linear_attn.dt_bias";
+  case LayerTensor::state_norm:
+    return start + "linear_attn.norm.weight";
+  case LayerTensor::convolution:
+    return start + "linear_attn.conv1d.weight";
+  case LayerTensor::mixed:
+    return start + "linear_attn.in_proj_qkv.weight";
+  case LayerTensor::state_gate:
+    return start + "linear_attn.in_proj_z.weight";
+  case LayerTensor::update:
+    return start + "linear_attn.in_proj_b.weight";
+  case LayerTensor::decay:
+    return start + "linear_attn.in_proj_a.weight";
   case LayerTensor::output:
+    if (config.shape.delta.layers.contains(layer)) return start + "linear_attn.out_proj.weight";
     return start + (opt ? "self_attn.out_proj.weight" : "self_attn.o_proj.weight");
   case LayerTensor::gate:
     return experts ? own + "w1.weight" : start + "mlp.gate_proj.weight";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tiny_llama, tiny_latent, random_weights: models generated from a seed, without a checkpoint.
+// tiny_llama, tiny_latent, tiny_delta, random_weights: models generated from a seed, without a checkpoint.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
@@ -21,7 +21,7 @@ struct Spread {
 
 /// Norms near 1 and biases near 0, none of which could be left out unnoticed. Projections keep the scale of their
 /// inputs; queries are twice as large, so that attention prefers some tokens.
-Spread spread_of(const TensorPlace& place);
+Spread spread_of(const TensorPlace& place, NormKind norm);
 
 } // namespace detail
 
@@ -50,6 +50,12 @@ inline constexpr std::uint64_t tiny_llama_seed = 20260118;
 /// block of 16 tokens is 6 KiB; 8 heads of 48, of which 16 rotate; Q through 96 numbers.
 [[nodiscard]] DecoderConfig tiny_latent_config();
 [[nodiscard]] ModelWeights tiny_latent(std::uint64_t seed = tiny_llama_seed);
+
+/// `tiny-delta`: the same with the gated delta rule in three of four layers, as in Qwen3-Next: a state of 4 heads of 24
+/// x 32 and a convolution over 4 tokens of 224 channels, 14.6 KiB of a block of 16 KiB; in every fourth layer 2 KV
+/// heads of 64, of which 16 rotate, and gated outputs.
+[[nodiscard]] DecoderConfig tiny_delta_config();
+[[nodiscard]] ModelWeights tiny_delta(std::uint64_t seed = tiny_llama_seed);
 
 } // namespace sluice
 

@@ -44,13 +44,19 @@ inline void fill_random(std::byte* at, std::int64_t elements, ElementType type, 
     store_element(at, type, spread.mean + spread.deviation * nearly_normal(random));
 }
 
-SLUICE_MODEL_INLINE Spread spread_of(const TensorPlace& place) {
+SLUICE_MODEL_INLINE Spread spread_of(const TensorPlace& place, NormKind norm) {
   switch (place.tensor) {
   case LayerTensor::attention_norm:
   case LayerTensor::query_norm:
   case LayerTensor::key_norm:
   case LayerTensor::mlp_norm:
+    return {norm == NormKind::rms_offset ? 0.0F : 1.0F, 0.1F};
+  case LayerTensor::state_norm:
     return {1, 0.1F};
+  case LayerTensor::decay_bias: // half of a state is forgotten after 2 to 20 tokens
+    return {-2, 1};
+  case LayerTensor::decay_log:
+    return {0, 0.5F};
   case LayerTensor::attention_norm_bias:
   case LayerTensor::query_bias:
   case LayerTensor::key_bias:
@@ -71,6 +77,11 @@ SLUICE_MODEL_INLINE Spread spread_of(const TensorPlace& place) {
   case LayerTensor::down:
   case LayerTensor::query_down:
   case LayerTensor::latent_up:
+  case LayerTensor::convolution:
+  case LayerTensor::mixed:
+  case LayerTensor::state_gate:
+  case LayerTensor::update:
+  case LayerTensor::decay:
     break;
   }
   return {0, 1 / std::sqrt(static_cast<float>(place.columns))};
@@ -106,6 +117,8 @@ SLUICE_MODEL_INLINE ModelWeights random_weights(DecoderConfig config, std::uint6
   const ModelShape& shape = config.shape;
   ModelWeights weights;
   weights.layout = layout_of(config, type);
+  if (shape.has_states()) weights.state_layout = layout_of(config, type, true);
+  make_as_large(weights.layout, weights.state_layout);
 
   const std::int64_t layer_bytes = weights.layout.bytes.count();
   const float head_deviation = 3 / std::sqrt(static_cast<float>(shape.hidden));
@@ -116,7 +129,7 @@ SLUICE_MODEL_INLINE ModelWeights random_weights(DecoderConfig config, std::uint6
   };
   std::vector<Outer> outer{
       {&weights.embedding, shape.vocabulary, {0, shape.tied_embeddings ? head_deviation : 1.0F}},
-      {&weights.final_norm, 1, {1, 0.1F}},
+      {&weights.final_norm, 1, {config.norm == NormKind::rms_offset ? 0.0F : 1.0F, 0.1F}},
   };
   if (config.position == PositionKind::learned)
     outer.push_back({&weights.positions, std::int64_t{config.max_positions} + config.position_offset, {0, 0.5F}});
@@ -135,12 +148,13 @@ SLUICE_MODEL_INLINE ModelWeights random_weights(DecoderConfig config, std::uint6
   std::byte* at = memory.get();
   for (int layer = 0; layer < shape.layers; ++layer, at += layer_bytes) {
     std::vector<const std::byte*> tensors;
-    for (const TensorPlace& place : weights.layout.places) {
+    const LayerLayout& layout = shape.delta.layers.contains(layer) ? weights.state_layout : weights.layout;
+    for (const TensorPlace& place : layout.places) {
       const std::uint64_t stream = (static_cast<std::uint64_t>(layer) + 1) << 32 |
                                    static_cast<std::uint64_t>(place.expert + 1) << 8 |
                                    static_cast<std::uint64_t>(place.tensor);
-      drawn.push_back(
-          {at + place.offset, place.rows * place.columns, aligned(place.bytes()), detail::spread_of(place), stream});
+      drawn.push_back({at + place.offset, place.rows * place.columns, aligned(place.bytes()),
+                       detail::spread_of(place, config.norm), stream});
       tensors.push_back(at + place.offset);
     }
     weights.layers.push_back(std::move(tensors));
@@ -189,6 +203,24 @@ SLUICE_MODEL_INLINE DecoderConfig tiny_latent_config() {
   config.neighbours_rotate = true;
   return config;
 }
+
+SLUICE_MODEL_INLINE DecoderConfig tiny_delta_config() {
+  DecoderConfig config = tiny_llama_config();
+  config.shape.name = "tiny-delta";
+  config.shape.kv_heads = 2;
+  config.shape.head_dim = 64;
+  config.shape.rotated = 16;
+  config.shape.delta = {.key_heads = 2, .value_heads = 4, .key_dim = 24, .value_dim = 32, .kernel = 4};
+  for (int layer = 0; layer < config.shape.layers; ++layer)
+    if (layer % 4 != 3) config.shape.delta.layers.insert(layer);
+  config.norm = NormKind::rms_offset;
+  config.norm_epsilon = 1e-6F;
+  config.query_key_norm = true;
+  config.gated_heads = true;
+  return config;
+}
+
+SLUICE_MODEL_INLINE ModelWeights tiny_delta(std::uint64_t seed) { return random_weights(tiny_delta_config(), seed); }
 
 SLUICE_MODEL_INLINE ModelWeights tiny_latent(std::uint64_t seed) { return random_weights(tiny_latent_config(), seed); }
 

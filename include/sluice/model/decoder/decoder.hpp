@@ -6,6 +6,7 @@
 #include "sluice/model/decoder/config.hpp"
 #include "sluice/model/decoder/weights.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,7 +22,9 @@ struct SequenceRows {
   /// blocks for the sequence up to its last row. The array lies on the host, the blocks in the computing device's
   /// memory, so the host must not read them. Each block has `kv_block_floats(config, block_tokens)` numbers: K then V,
   /// each [KV head][token of the block][head size], or with latent attention [token of the block][latent, rotated part
-  /// of K]; a Decoder's are floats.
+  /// of K]; a Decoder's are floats. In a layer of `shape.delta` a block holds instead the state behind its last
+  /// computed token (`DeltaRule::numbers`); the layer reads the state before its first row, and writes each block's
+  /// last one.
   std::byte* const* blocks = nullptr;
   /// Rows at positions below this find their K and V in the blocks and leave them unchanged; the rows would compute the
   /// same bits (a prefix that passes again for the sake of later layers).
@@ -35,9 +38,12 @@ struct SequenceRows {
   bool on_host = false;
 };
 
-/// How many numbers one block of K and V of one layer has.
+/// How many numbers one block of one layer has, a multiple of `block_tokens`: those of K and V, or of a state if that
+/// is larger. Blocks have one size.
 [[nodiscard]] constexpr std::int64_t kv_block_floats(const ModelShape& shape, Tokens block_tokens) {
-  return std::int64_t{shape.kv_vectors()} * shape.kv_width() * block_tokens.count();
+  const std::int64_t kv = std::int64_t{shape.kv_vectors()} * shape.kv_width() * block_tokens.count();
+  const std::int64_t each = (shape.delta.numbers() + block_tokens.count() - 1) / block_tokens.count();
+  return shape.has_states() ? std::max(kv, each * block_tokens.count()) : kv;
 }
 
 /// How long the host attended rows of a layer.

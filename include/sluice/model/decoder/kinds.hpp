@@ -13,8 +13,9 @@ enum class ElementType : std::uint8_t { f32, f16, bf16 };
 [[nodiscard]] constexpr int bytes_of(ElementType type) { return type == ElementType::f32 ? 4 : 2; }
 
 enum class NormKind : std::uint8_t {
-  rms,  ///< Llama, Qwen, Mixtral: scale only
-  layer ///< OPT: subtracts the mean; scale and bias
+  rms,       ///< Llama, Qwen, Mixtral: scale only
+  layer,     ///< OPT: subtracts the mean; scale and bias
+  rms_offset ///< Qwen3-Next: as rms, and the scale is 1 + the stored numbers
 };
 
 enum class PositionKind : std::uint8_t {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -76,8 +77,16 @@ enum class LayerTensor : std::uint8_t {
   gate,
   up,
   down,
-  query_down, ///< latent attention: to the numbers that `query` projects
-  latent_up   ///< latent attention: of every head, K's part without rotation and V
+  query_down,  ///< latent attention: to the numbers that `query` projects
+  latent_up,   ///< latent attention: of every head, K's part without rotation and V
+  decay_log,   ///< delta rule, and those below: of each value head, the logarithm of how fast its state decays
+  decay_bias,  ///< of each value head, added to `decay`
+  state_norm,  ///< scale of what a head reads
+  convolution, ///< of each channel
+  mixed,       ///< to the channels
+  state_gate,  ///< to a gate for each number that a head reads
+  update,      ///< to each value head's share of the update
+  decay        ///< to each value head's decay
 };
 
 /// Where a tensor lies in its layer's image.
@@ -103,8 +112,8 @@ template <class T>
   return at + (beyond == 0 ? 0 : (bytes - beyond) / sizeof(T));
 }
 
-/// The image of a layer: its tensors one after another, vectors first. All layers of a model have the same layout, so
-/// any layer fits any slot.
+/// The image of a layer: its tensors one after another, vectors first. All images of a model have the same size, so any
+/// layer fits any slot.
 struct LayerLayout {
   std::vector<TensorPlace> places;
   Bytes bytes{0};
@@ -131,12 +140,19 @@ struct LayerLayout {
       cut = place.offset + into;
       break;
     }
+    if (cut == bytes.count() && places.back().offset + places.back().bytes() + weight_alignment <= cut)
+      cut = places.back().offset; // only padding would stream
     return share >= 1 ? 0 : cut;
   }
 
  private:
   static constexpr std::int64_t group_rows = 64;
 };
+
+/// Gives both images the size of the larger one, if there are two.
+inline void make_as_large(LayerLayout& one, LayerLayout& other) {
+  if (!one.places.empty() && !other.places.empty()) one.bytes = other.bytes = std::max(one.bytes, other.bytes);
+}
 
 /// One MLP: dense, or one of the experts.
 struct MlpWeights {
@@ -148,6 +164,7 @@ struct LayerWeights {
   Matrix attention_norm, attention_norm_bias, query_bias, key_bias, value_bias, output_bias, query_norm, key_norm;
   Matrix mlp_norm, mlp_norm_bias, up_bias, down_bias, router;
   Matrix query, key, value, output, query_down, latent_up;
+  Matrix decay_log, decay_bias, state_norm, convolution, mixed, state_gate, update, decay;
   std::vector<MlpWeights> mlps; ///< one, or one per expert
 
   LayerWeights() = default;
@@ -155,8 +172,11 @@ struct LayerWeights {
   LayerWeights(const LayerLayout& layout, const std::byte* head, const std::byte* tail, std::int64_t cut) {
     point_at(layout, head, tail, cut);
   }
-  /// The same in place: for a layer of the same layout it allocates nothing.
+  /// The same in place: once the weights have been of each layout it allocates nothing.
   void point_at(const LayerLayout& layout, const std::byte* head, const std::byte* tail, std::int64_t cut) {
+    if (std::exchange(of_, &layout) != &layout)
+      for (Matrix LayerWeights::*const member : members)
+        if (member != nullptr) this->*member = {};
     for (const TensorPlace& place : layout.places) {
       const std::int64_t row = place.columns * bytes_of(place.type);
       Matrix matrix{head + place.offset, nullptr, place.rows, place.rows, place.columns, place.type};
@@ -173,33 +193,49 @@ struct LayerWeights {
 
  private:
   Matrix& at(const TensorPlace& place) {
-    const std::array<Matrix*, 17> single{&attention_norm,
-                                         &attention_norm_bias,
-                                         &query_bias,
-                                         &key_bias,
-                                         &value_bias,
-                                         &output_bias,
-                                         &query_norm,
-                                         &key_norm,
-                                         &mlp_norm,
-                                         &mlp_norm_bias,
-                                         &up_bias,
-                                         &down_bias,
-                                         &router,
-                                         &query,
-                                         &key,
-                                         &value,
-                                         &output};
-    const auto index = static_cast<std::size_t>(place.tensor);
-    if (index < single.size()) return *single[index];
-    if (place.tensor == LayerTensor::query_down) return query_down;
-    if (place.tensor == LayerTensor::latent_up) return latent_up;
+    if (Matrix LayerWeights::*const member = members[static_cast<std::size_t>(place.tensor)]; member != nullptr)
+      return this->*member;
     const auto expert = static_cast<std::size_t>(std::max(0, place.expert));
     if (mlps.size() <= expert) mlps.resize(expert + 1);
     MlpWeights& mlp = mlps[expert];
     return place.tensor == LayerTensor::gate ? mlp.gate : place.tensor == LayerTensor::up ? mlp.up : mlp.down;
   }
+
+  /// By LayerTensor; null for those of `mlps`.
+  static const std::array<Matrix LayerWeights::*, 30> members;
+  const LayerLayout* of_ = nullptr;
 };
+
+inline constexpr std::array<Matrix LayerWeights::*, 30> LayerWeights::members{&LayerWeights::attention_norm,
+                                                                              &LayerWeights::attention_norm_bias,
+                                                                              &LayerWeights::query_bias,
+                                                                              &LayerWeights::key_bias,
+                                                                              &LayerWeights::value_bias,
+                                                                              &LayerWeights::output_bias,
+                                                                              &LayerWeights::query_norm,
+                                                                              &LayerWeights::key_norm,
+                                                                              &LayerWeights::mlp_norm,
+                                                                              &LayerWeights::mlp_norm_bias,
+                                                                              &LayerWeights::up_bias,
+                                                                              &LayerWeights::down_bias,
+                                                                              &LayerWeights::router,
+                                                                              &LayerWeights::query,
+                                                                              &LayerWeights::key,
+                                                                              &LayerWeights::value,
+                                                                              &LayerWeights::output,
+                                                                              nullptr,
+                                                                              nullptr,
+                                                                              nullptr,
+                                                                              &LayerWeights::query_down,
+                                                                              &LayerWeights::latent_up,
+                                                                              &LayerWeights::decay_log,
+                                                                              &LayerWeights::decay_bias,
+                                                                              &LayerWeights::state_norm,
+                                                                              &LayerWeights::convolution,
+                                                                              &LayerWeights::mixed,
+                                                                              &LayerWeights::state_gate,
+                                                                              &LayerWeights::update,
+                                                                              &LayerWeights::decay};
 
 /// The matrices outside the layers, always on the device. In a model without a separate head, `head` is the embedding.
 struct OuterWeights {
@@ -241,13 +277,17 @@ struct OuterWeights {
 /// device, and streams the others from here.
 struct ModelWeights : OuterWeights {
   DecoderConfig config;
-  LayerLayout layout;
+  LayerLayout layout;       ///< of a layer that attends
+  LayerLayout state_layout; ///< of a layer that keeps a state (`shape.delta`), if there is one: as large as `layout`
   /// The address of each layer's tensors, in the layout's order.
   std::vector<std::vector<const std::byte*>> layers;
   /// Tells the owner that nothing reads a layer's bytes for now, so pages of a mapped file may leave memory.
   std::function<void(int layer)> forget = [](int) {};
   std::shared_ptr<const void> owner; ///< keeps the pointers valid
 
+  [[nodiscard]] const LayerLayout& layout_at(int layer) const {
+    return config.shape.delta.layers.contains(layer) ? state_layout : layout;
+  }
   /// Embedding, positions, last norm and head; a tied head counts once.
   [[nodiscard]] Bytes outer_bytes() const {
     return Bytes{lay_out(1, [](Matrix OuterWeights::*, std::int64_t) {})};
@@ -262,17 +302,22 @@ class WeightsIdentity {
  public:
   WeightsIdentity() = default;
   explicit WeightsIdentity(const ModelWeights& weights)
-      : owner_(weights.owner), layers_(weights.layers), places_(weights.layout.places), outer_(weights) {}
+      : owner_(weights.owner),
+        layers_(weights.layers),
+        places_(weights.layout.places),
+        state_places_(weights.state_layout.places),
+        outer_(weights) {}
   /// False for weights without an owner: their memory may hold others by now.
   [[nodiscard]] bool is_of(const ModelWeights& weights) const {
     return weights.owner != nullptr && owner_.lock() == weights.owner && layers_ == weights.layers &&
-           places_ == weights.layout.places && outer_ == static_cast<const OuterWeights&>(weights);
+           places_ == weights.layout.places && state_places_ == weights.state_layout.places &&
+           outer_ == static_cast<const OuterWeights&>(weights);
   }
 
  private:
   std::weak_ptr<const void> owner_;
   std::vector<std::vector<const std::byte*>> layers_;
-  std::vector<TensorPlace> places_;
+  std::vector<TensorPlace> places_, state_places_;
   OuterWeights outer_;
 };
 
@@ -287,8 +332,10 @@ class WeightsIdentity {
     matrix->type = element;
   sizes.config = weights.config;
   sizes.config.shape.weight_element_bytes = sizes.config.shape.kv_element_bytes = bytes_of(element);
-  for (const TensorPlace& place : weights.layout.places)
-    sizes.layout.add(place.tensor, place.rows, place.columns, element, place.expert);
+  for (LayerLayout ModelWeights::*const layout : {&ModelWeights::layout, &ModelWeights::state_layout})
+    for (const TensorPlace& place : (weights.*layout).places)
+      (sizes.*layout).add(place.tensor, place.rows, place.columns, element, place.expert);
+  make_as_large(sizes.layout, sizes.state_layout);
   return sizes;
 }
 
@@ -309,8 +356,10 @@ class WeightsIdentity {
     const Matrix& matrix = weights.*member;
     add(matrix.row(0), matrix.rows * matrix.row_bytes());
   });
-  for (const auto& layer : weights.layers)
-    for (std::size_t i = 0; i < layer.size(); ++i) add(layer[i], weights.layout.places[i].bytes());
+  for (std::size_t layer = 0; layer < weights.layers.size(); ++layer) {
+    const std::vector<TensorPlace>& places = weights.layout_at(static_cast<int>(layer)).places;
+    for (std::size_t i = 0; i < places.size(); ++i) add(weights.layers[layer][i], places[i].bytes());
+  }
   return digest.text();
 }
 

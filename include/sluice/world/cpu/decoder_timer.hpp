@@ -48,11 +48,12 @@ class DecoderTimer final : public BatchTimer {
     const std::int64_t held = memory_.size().count() / layer_bytes;
     for (int layer = 0; layer < static_cast<int>(held); ++layer) {
       std::byte* const image = memory_.data() + layer * layer_bytes; // aligned to a page, and so to a cache line
-      for (std::size_t i = 0; i < weights.layout.places.size(); ++i)
-        std::memcpy(image + weights.layout.places[i].offset, weights.layers[static_cast<std::size_t>(layer)][i],
-                    static_cast<std::size_t>(weights.layout.places[i].bytes()));
+      const LayerLayout& layout = weights.layout_at(layer);
+      for (std::size_t i = 0; i < layout.places.size(); ++i)
+        std::memcpy(image + layout.places[i].offset, weights.layers[static_cast<std::size_t>(layer)][i],
+                    static_cast<std::size_t>(layout.places[i].bytes()));
       weights.forget(layer);
-      layers_.emplace_back(weights.layout, image, nullptr, layer_bytes);
+      layers_.emplace_back(layout, image, nullptr, layer_bytes);
     }
     block_floats_ = kv_block_floats(weights.config.shape, block_tokens);
     blocks_ = std::max<std::int64_t>(1, most_kv.count() / (4 * block_floats_));

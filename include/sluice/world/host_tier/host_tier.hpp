@@ -354,6 +354,13 @@ class HostTier {
   if (shape.has_latents())
     for (const int number : {shape.latent.rank, shape.latent.rotated, shape.latent.value, shape.latent.query_rank})
       digest.add(std::int64_t{number});
+  if (shape.has_states()) {
+    const DeltaRule& delta = shape.delta;
+    for (const int number : {delta.key_heads, delta.value_heads, delta.key_dim, delta.value_dim, delta.kernel})
+      digest.add(std::int64_t{number});
+    delta.layers.for_each([&digest](int layer) { digest.add(std::int64_t{layer}); });
+  }
+  if (shape.rotated > 0) digest.add(std::int64_t{shape.rotated});
   if (config.neighbours_rotate || scaling.kind != RopeScalingKind::llama3)
     for (const double number : {config.neighbours_rotate ? 1.0 : 0.0, static_cast<double>(scaling.kind),
                                 scaling.rotated_factor, scaling.score_factor})

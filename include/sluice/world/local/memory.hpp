@@ -5,6 +5,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/model/decoder/decoder.hpp"
 #include "sluice/model/decoder/weights.hpp"
+#include "sluice/model/kv_groups.hpp"
 #include "sluice/state/view/view.hpp"
 #include "sluice/workload/request.hpp"
 #include "sluice/world/cpu/cpu_machine.hpp"
@@ -48,17 +49,19 @@ struct WantedMemory {
   std::optional<Bytes> host{};
 };
 
-/// Layer blocks of KV that the `most` longest of the requests fill at their longest.
+/// Layer blocks of KV that the `most` longest of the requests fill at their longest. `kept`: what layers keep, if they
+/// give blocks back.
 [[nodiscard]] inline LayerBlocks longest_batch(std::span<const RequestSpec> requests, Tokens block_tokens, int layers,
-                                               std::size_t most) {
+                                               std::size_t most, const KvBlocks& kept = {}) {
   std::vector<std::int64_t> blocks;
   for (const RequestSpec& request : requests)
     blocks.push_back(blocks_for(request.prompt + request.output, block_tokens).count());
   most = std::min(most, blocks.size());
   std::partial_sort(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(most), blocks.end(), std::greater<>());
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i < most; ++i) sum += blocks[i];
-  return across_layers(TokenBlocks{sum}, layers);
+  for (std::size_t i = 0; i < most; ++i)
+    sum += kept.empty() ? across_layers(TokenBlocks{blocks[i]}, layers).count() : kept.room(blocks[i]);
+  return LayerBlocks{sum};
 }
 
 /// What a machine takes from its device's memory, whatever the requests.
@@ -69,10 +72,11 @@ struct MemoryNeeds {
   Bytes unasked{0}; ///< the most to take from the device if the user states nothing and one request has room in it
 };
 
-/// Divides both memories by the limits of `setup`, and stores in `setup` how much of each the machine takes.
+/// Divides both memories by the limits of `setup`, and stores in `setup` how much of each the machine takes. `kept`: as
+/// in `longest_batch`.
 [[nodiscard]] inline LocalMemory divide_memory(const MemoryNeeds& needs, int layers,
                                                std::span<const RequestSpec> requests, const WantedMemory& wanted,
-                                               MachineSetup& setup) {
+                                               MachineSetup& setup, const KvBlocks& kept = {}) {
   const Tokens block_tokens = setup.limits.block_tokens;
   LocalMemory memory;
   memory.weights = needs.weights;
@@ -84,11 +88,11 @@ struct MemoryNeeds {
     memory.device = memory.with(LayerBlocks{0}) + *wanted.kv;
   } else {
     const auto batch = static_cast<std::size_t>(setup.limits.batch);
-    const Bytes one = memory.with(longest_batch(requests, block_tokens, layers, 1));
+    const Bytes one = memory.with(longest_batch(requests, block_tokens, layers, 1, kept));
     memory.device =
-        std::min(memory.with(longest_batch(requests, block_tokens, layers, batch)), std::max(one, needs.unasked));
+        std::min(memory.with(longest_batch(requests, block_tokens, layers, batch, kept)), std::max(one, needs.unasked));
   }
-  memory.all = longest_batch(requests, block_tokens, layers, requests.size());
+  memory.all = longest_batch(requests, block_tokens, layers, requests.size(), kept);
   // More than all requests could hold at once, and as much again in flight, would only lengthen the block tables.
   const LayerBlocks most = memory.all * 2 + LayerBlocks{layers};
   setup.device_memory = std::min(memory.device, memory.with(most));

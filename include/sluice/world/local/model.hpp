@@ -20,7 +20,8 @@
 
 namespace sluice {
 
-/// Made by `tiny_model` or `tiny_latent_model`, or read from a folder (world/local/nlohmann/model_folder.hpp).
+/// Made by `tiny_model`, `tiny_latent_model` or `tiny_delta_model`, or read from a folder
+/// (world/local/nlohmann/model_folder.hpp).
 struct LocalModel {
   std::string name; ///< the folder as it was given; errors name the model by it
   ModelWeights weights;
@@ -34,6 +35,10 @@ struct LocalModel {
 /// The same with latent attention.
 [[nodiscard]] inline LocalModel tiny_latent_model(std::uint64_t seed = tiny_llama_seed) {
   return {"tiny-mla", tiny_latent(seed), std::make_unique<ByteTokenizer>()};
+}
+/// The same with the gated delta rule.
+[[nodiscard]] inline LocalModel tiny_delta_model(std::uint64_t seed = tiny_llama_seed) {
+  return {"tiny-delta", tiny_delta(seed), std::make_unique<ByteTokenizer>()};
 }
 
 // encode_prompt, encode_chat: a text's tokens, for the model that continues it.

@@ -37,17 +37,19 @@ namespace detail {
 class HeldLayers {
  public:
   explicit HeldLayers(const ModelWeights& weights) : weights_(weights) {
-    in_place_ = std::all_of(weights.layers.begin(), weights.layers.end(), [&](const auto& tensors) {
+    in_place_ = true;
+    for (int layer = 0; in_place_ && layer < weights.config.shape.layers; ++layer) {
+      const auto& tensors = weights.layers[static_cast<std::size_t>(layer)];
       for (std::size_t i = 0; i < tensors.size(); ++i)
-        if (tensors[i] != tensors.front() + weights.layout.places[i].offset) return false;
-      return reinterpret_cast<std::uintptr_t>(tensors.front()) % weight_alignment == 0;
-    });
+        in_place_ = in_place_ && tensors[i] == tensors.front() + weights.layout_at(layer).places[i].offset;
+      in_place_ = in_place_ && reinterpret_cast<std::uintptr_t>(tensors.front()) % weight_alignment == 0;
+    }
     if (in_place_) return;
     // Room for the alignment, which a vector of bytes does not guarantee.
     copy_.resize(static_cast<std::size_t>(weights.layout.bytes.count() + weight_alignment));
     first_ = aligned(copy_.data(), weight_alignment);
-    for (std::size_t i = 0; i < weights.layout.places.size(); ++i) {
-      const TensorPlace& place = weights.layout.places[i];
+    for (std::size_t i = 0; i < weights.layout_at(0).places.size(); ++i) {
+      const TensorPlace& place = weights.layout_at(0).places[i];
       std::memcpy(first_ + place.offset, weights.layers.front()[i], static_cast<std::size_t>(place.bytes()));
     }
     weights.forget(0);
@@ -55,9 +57,11 @@ class HeldLayers {
   HeldLayers(const HeldLayers&) = delete;
   HeldLayers& operator=(const HeldLayers&) = delete;
 
+  /// The layer whose weights stand for those of `layer`.
+  [[nodiscard]] int held(int layer) const { return in_place_ ? layer : 0; }
   [[nodiscard]] LayerWeights at(int layer) const {
     const std::byte* from = in_place_ ? weights_.layers[static_cast<std::size_t>(layer)].front() : first_;
-    return LayerWeights{weights_.layout, from, nullptr, weights_.layout.bytes.count()};
+    return LayerWeights{weights_.layout_at(layer), from, nullptr, weights_.layout.bytes.count()};
   }
 
  private:
@@ -89,8 +93,9 @@ class HeldLayers {
   for (int done = 0; done < 2 || (done < most && all.elapsed().count() < budget_s); ++done) {
     const int layer = done % weights.config.shape.layers;
     if (layer == 0) decoder.begin(tokens, positions);
+    const int held = layers.held(layer);
     const Stopwatch one;
-    decoder.layer(layer, layers.at(layer), {&sequence, 1}, rows, 0);
+    decoder.layer(held, layers.at(held), {&sequence, 1}, rows, 0);
     const double took = one.elapsed().count();
     if (done > 0 && (best == 0 || took < best)) best = took;
   }

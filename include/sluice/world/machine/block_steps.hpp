@@ -44,7 +44,9 @@ inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence
   const std::int64_t held = std::min(core.blocks_of(sequence.computed), table.size());
   const std::int64_t head = std::min(core.head_of(row), held);
   const std::int64_t away = row.holding.away().contains(layer) ? head : 0; // blocks that are not to stay
-  bool resident = !row.holding.away().contains(layer), parked = away == held && held > 0;
+  const std::int64_t first = core.reach.first(layer, sequence.computed);   // blocks before it are read no more
+  const bool grows = !core.reach.bounded.contains(layer); // others have few blocks, and look at them in each step
+  bool resident = grows && !row.holding.away().contains(layer), parked = grows && away == held && held > 0;
   table.join();
   // Layers that are resident do not count their blocks' tokens.
   const std::int64_t full = sequence.computed / core.block_tokens;
@@ -54,7 +56,8 @@ inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence
       run.tokens = static_cast<std::uint16_t>(run.first < full ? core.block_tokens
                                                                : sequence.computed - full * core.block_tokens);
   };
-  table.each(0, away, [&](BlockRun& run) {
+  table.each(0, first, [&](BlockRun& run) { core.store.step(run, BlockEvent::release); });
+  table.each(first, away, [&](BlockRun& run) {
     run.awaited = run.sooner = false;
     if (row.holding.nowhere.contains(layer)) {
       if (run.exists()) core.store.step(run, BlockEvent::release);
@@ -81,7 +84,7 @@ inline void reconcile_layer(MachineCore& core, const RequestRow& row, KvSequence
     return run.first < sequence.planned_copies ||
            (run.first >= sequence.in_tier && run.first < sequence.settled_copies);
   };
-  table.each(away, held, [&](BlockRun& run) {
+  table.each(std::max(first, away), held, [&](BlockRun& run) {
     run.awaited = run.sooner = false;
     count_tokens(run);
     if (!run.on_device() || !keep_on_device(core, sequence, layer, run, copied(run))) resident = false;
@@ -137,6 +140,7 @@ inline void find_rebuilt(const MachineCore& core, ScheduledRequest& scheduled, c
     const std::span<const BlockRun> runs = sequence.tables[static_cast<std::size_t>(layer)].runs();
     for (std::size_t run = runs.size(); run-- > 0;) {
       if (runs[run].exists() || runs[run].first >= held) continue;
+      if (runs[run].end() <= scheduled.first_block(layer)) break;
       const std::int64_t last = std::min<std::int64_t>(runs[run].end(), held) - 1;
       // The sets of the holding describe the oldest blocks, so the run's last block is the one that would be kept.
       if (scheduled.fresh == 0 && scheduled.place(layer, last) == KvPlace::nowhere) continue;
@@ -201,6 +205,7 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
     ScheduledRequest scheduled;
     scheduled.slot = claim.slot;
     scheduled.row = &row;
+    scheduled.reach = &core.reach;
     SLUICE_ASSERT(row.computed.count() == sequence.computed, "the engine and the machine know of the same KV");
     scheduled.held = sequence.computed;
     scheduled.fresh = claim.tokens.count();
@@ -225,6 +230,13 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
   });
   SLUICE_ASSERT(core.batch.fresh_rows() <= core.setup.limits.batch_tokens.count(),
                 "a batch keeps to its limit of tokens");
+}
+
+/// Whether a block that a layer takes counts as one that passes. `made`: it is a new one.
+[[nodiscard]] inline bool counts_as_passing(const ScheduledRequest& scheduled, const KvSequence& sequence, int layer,
+                                            std::int64_t block, bool made) {
+  return scheduled.place(layer, block) != KvPlace::device ||
+         (made && block < sequence.stays_from[static_cast<std::size_t>(layer)]);
 }
 
 /// Counts the blocks that an iteration's layers wait for or make into the schedule's room, and requests them. Reuses
@@ -342,12 +354,13 @@ class BlockNeeds {
     passes.copies = stays.copies;
     BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
     table.cut(scheduled.head);
+    if (core.reach.bounded.contains(layer)) find_growth(scheduled, sequence, layer);
     std::int64_t missing = 0, to_take[2] = {0, 0}; // the latter for blocks that stay, and for those that pass
-    table.each(0, scheduled.blocks, [&](BlockRun& run) {
+    table.each(scheduled.first_block(layer), scheduled.blocks, [&](BlockRun& run) {
       if (is_here(run)) return;
       const bool passing = scheduled.place(layer, run.first) != KvPlace::device;
       if (!run.exists()) { // this layer makes them
-        if (uses) to_take[passing ? 1 : 0] += run.count;
+        if (uses) to_take[counts_as_passing(scheduled, sequence, layer, run.first, true) ? 1 : 0] += run.count;
         return;
       }
       const bool arriving = run.keeps_device();
@@ -373,6 +386,19 @@ class BlockNeeds {
     room.reserved(layer, true) += to_take[1];
     put(stays, previous);
     put(passes, previous);
+  }
+
+  /// Of a layer that gives blocks back: how many of its new blocks do not replace others on the device.
+  static void find_growth(const ScheduledRequest& scheduled, KvSequence& sequence, int layer) {
+    BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+    std::int64_t grows = 0;
+    table.each(scheduled.first_block(layer), scheduled.first_kept(layer),
+               [&](const BlockRun& run) { grows -= run.keeps_device() ? run.count : 0; });
+    table.each(scheduled.first_kept(layer), scheduled.blocks,
+               [&](const BlockRun& run) { grows += run.exists() ? 0 : run.count; });
+    const std::int64_t from = scheduled.blocks - std::max<std::int64_t>(0, grows);
+    sequence.stays_from[static_cast<std::size_t>(layer)] = static_cast<std::int32_t>(from);
+    table.cut(from);
   }
 
   std::vector<KvNeed> firsts_, others_;

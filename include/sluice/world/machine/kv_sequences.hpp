@@ -38,7 +38,10 @@ struct KvSequence {
   std::uint64_t generation = 0; ///< changes with every drop: transfers begun for an older one belong to no sequence
   std::int64_t computed = 0;    ///< tokens that have KV in either memory (or would have, if the layer is rebuilt)
   std::vector<BlockTable> tables;
-  std::vector<std::int32_t> known;  ///< by layer: how many of the oldest blocks LayerRows has addresses of
+  std::vector<std::int32_t> known; ///< by layer: how many of the oldest blocks LayerRows has addresses of
+  /// By layer: new blocks from this one on take room for good. Those before take that of blocks which leave with the
+  /// layer's end (`KvReach`), and count as if they did too. 0: all take room.
+  std::vector<std::int32_t> stays_from;
   std::vector<HiddenTokens> hidden; ///< by layer
   bool has_hidden = false;          ///< some layer has hidden states, or will
   bool lost = false;                ///< a transfer failed for good, or there was no room
@@ -144,6 +147,7 @@ class KvSequences {
       for (BlockRun& run : table.runs()) store_->step(run, BlockEvent::release);
     one.tables.assign(2 * layers_, {});
     one.known.assign(layers_, 0);
+    one.stays_from.assign(layers_, 0);
     one.hidden.assign(layers_, {});
     one.has_hidden = false;
     one.computed = 0;

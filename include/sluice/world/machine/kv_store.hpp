@@ -17,15 +17,16 @@
 
 namespace sluice {
 
-/// The shape of a block: K and V of `tokens` tokens, as the decoder lays them out (`SequenceRows::blocks`).
+/// The shape of a block: K and V of `tokens` tokens, as the decoder lays them out (`SequenceRows::blocks`), or a state.
 struct KvBlockShape {
   std::int64_t runs = 0;        ///< of K and of V, one per KV head
   std::int64_t token_bytes = 0; ///< one token's in one run
   std::int64_t tokens = 0;
   std::int64_t hidden_bytes = 0; ///< one token's hidden state, as it enters a layer; 0: none are ever kept
+  std::int64_t least_bytes = 0;  ///< a block has as many: room for a state (`DeltaRule`)
 
   [[nodiscard]] std::int64_t run_bytes() const { return token_bytes * tokens; }
-  [[nodiscard]] Bytes bytes() const { return Bytes{runs * run_bytes()}; }
+  [[nodiscard]] Bytes bytes() const { return Bytes{std::max(runs * run_bytes(), least_bytes)}; }
   /// How many tokens' hidden states fit into a block, whole and one after the other: blocks of both kinds have one
   /// size. 0: none are kept, because not even one fits.
   [[nodiscard]] std::int64_t hidden_tokens() const { return hidden_bytes > 0 ? bytes().count() / hidden_bytes : 0; }

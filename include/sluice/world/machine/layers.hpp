@@ -61,10 +61,12 @@ class LinkWaits {
     for (const ScheduledRequest& scheduled : core_->batch.requests()) {
       // Rebuilt KV takes its block together with its layer.
       const std::int64_t held = core_->blocks_of(scheduled.held);
+      // A layer that gives blocks back takes the new ones when it computes: the old ones leave then.
       for (int layer = 0; layer < core_->layers && held < scheduled.blocks; ++layer)
-        take_missing(lock, scheduled, layer,
-                     scheduled.row->holding.away().contains(layer) ? std::max(held, scheduled.head) : held, -1,
-                     [](const BlockRun&) {});
+        if (!core_->reach.bounded.contains(layer))
+          take_missing(lock, scheduled, layer,
+                       scheduled.row->holding.away().contains(layer) ? std::max(held, scheduled.head) : held, -1,
+                       [](const BlockRun&) {});
     }
   }
 
@@ -112,10 +114,11 @@ class LinkWaits {
     for (const ScheduledRequest& scheduled : core_->batch.requests()) {
       if (scheduled.hosted) await_on_host(lock, scheduled, layer);
       if (!scheduled.uses(layer) || core_->sequence(scheduled).resident.contains(layer)) continue;
-      take_missing(lock, scheduled, layer, 0, layer, [&](BlockRun& run) {
+      take_missing(lock, scheduled, layer, scheduled.first_block(layer), layer, [&](BlockRun& run) {
         const bool passes = scheduled.place(layer, run.first) != KvPlace::device;
         if (passes) core_->store.step(run, BlockEvent::pass);
-        core_->schedule.room().reserved(layer, passes) -= run.count;
+        const bool counts = counts_as_passing(scheduled, core_->sequence(scheduled), layer, run.first, true);
+        core_->schedule.room().reserved(layer, counts) -= run.count;
       });
       release_lost(layer);
     }
@@ -167,6 +170,9 @@ class LinkWaits {
       std::int64_t end = std::min<std::int64_t>(run.end(), scheduled.blocks);
       if (!run.exists()) { // blocks on both sides of the head have different places
         if (block < scheduled.head) end = std::min(end, scheduled.head);
+        for (const std::int64_t other :
+             {scheduled.first_kept(layer), std::int64_t{sequence.stays_from[static_cast<std::size_t>(layer)]}})
+          if (block < other) end = std::min(end, other);
         std::int32_t taken = 0;
         const auto take = [&] { return (taken = core_->store.take(table, table.cut(block), end - block)) > 0; };
         if (!try_until_stuck(lock, awaited, take)) return core_->sequences.lose(scheduled.slot, no_room, true);
@@ -253,11 +259,12 @@ class LinkWaits {
       for (int l = 0; l < core_->layers; ++l) {
         BlockTable& table = sequence.tables[static_cast<std::size_t>(l)];
         table.cut(scheduled.head);
-        table.each(0, scheduled.blocks, [&](BlockRun& run) {
+        table.cut(scheduled.first_kept(l));
+        table.each(scheduled.first_block(l), scheduled.blocks, [&](BlockRun& run) {
           const bool passes = scheduled.place(l, run.first) != KvPlace::device;
           const bool to_come = !run.keeps_device();
           if (scheduled.uses(l) && l >= layer && (!run.exists() || (run.awaited && to_come)))
-            room.reserved(l, passes) -= run.count;
+            room.reserved(l, counts_as_passing(scheduled, sequence, l, run.first, !run.exists())) -= run.count;
           else if (!scheduled.uses(l) && run.exists() && !passes && to_come)
             room.reserved_idle() -= run.count;
           room.no_longer_awaited(run, l);
@@ -307,8 +314,9 @@ inline void open_layer(MachineCore& core, int layer) {
     BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
     const std::int64_t appended = scheduled.fresh > 0 ? scheduled.held / core.block_tokens : scheduled.blocks;
     [[maybe_unused]] bool all = true;
-    table.each(0, appended, [&](const BlockRun& run) { all = all && run.state.readable(); });
+    table.each(scheduled.first_block(layer), appended, [&](const BlockRun& run) { all = all && run.state.readable(); });
     table.each(appended, scheduled.blocks, [&](BlockRun& run) {
+      if (core.states.contains(layer)) core.store.step(run, BlockEvent::give_up_copy); // the state is another one
       core.store.step(run, BlockEvent::append);
       all = all && run.state.writable();
     });
@@ -328,7 +336,8 @@ inline void close_layer(MachineCore& core, int layer) {
     const std::int64_t full = scheduled.total() / core.block_tokens;
     table.cut(scheduled.head);
     table.cut(full);
-    table.each(0, scheduled.blocks, [&](BlockRun& run) {
+    table.cut(scheduled.first_kept(layer));
+    table.each(scheduled.first_block(layer), scheduled.blocks, [&](BlockRun& run) {
       run.tokens = static_cast<std::uint16_t>(run.first < full ? core.block_tokens
                                                                : scheduled.total() - full * core.block_tokens);
       switch (scheduled.place(layer, run.first)) {
@@ -401,9 +410,10 @@ class LayerRows {
       Addresses& addresses =
           resident ? addresses_[static_cast<std::size_t>(number_of_table)] : passing_[index(scheduled.slot)];
       const std::int64_t appended = scheduled.fresh > 0 ? scheduled.held / core.block_tokens : scheduled.blocks;
-      const std::int64_t block = resident ? known : 0;
-      const std::int32_t announced = block > 0 ? addresses.announced : 0;
-      if (block > 0) lane.again(number_of_table); // nobody else has written these blocks since
+      const std::int64_t block = resident ? known : scheduled.first_block(layer);
+      const bool goes_on = resident && known > 0;
+      const std::int32_t announced = goes_on ? addresses.announced : 0;
+      if (goes_on) lane.again(number_of_table); // nobody else has written these blocks since
       if (block < scheduled.blocks) {
         addresses.make_room(table.size());
         table.cut(appended);

@@ -397,7 +397,7 @@ class Machine final : public TokenWorld {
     auto& lane = device_.lane();
     const WeightStore& weights = core_.weights;
     const std::optional<DevicePlace> slot = weights.slot_place(layer);
-    weights_.point_at(weights.host().layout, lane.reads(WeightStore::home_of(layer)),
+    weights_.point_at(weights.host().layout_at(layer), lane.reads(WeightStore::home_of(layer)),
                       slot ? lane.reads(*slot) : nullptr, weights.kept(layer));
   }
 

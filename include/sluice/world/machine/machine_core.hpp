@@ -5,9 +5,11 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/layer_set.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/model/decoder/decoder.hpp"
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/state/view/view.hpp"
 #include "sluice/world/host_tier/host_tier.hpp"
+#include "sluice/world/machine/kv_reach.hpp"
 #include "sluice/world/machine/kv_sequences.hpp"
 #include "sluice/world/machine/kv_store.hpp"
 #include "sluice/world/machine/link_schedule.hpp"
@@ -42,6 +44,7 @@ enum class KvPlace : std::uint8_t { device, host, nowhere };
 struct ScheduledRequest {
   Slot slot{};
   const RequestRow* row = nullptr;
+  const KvReach* reach = nullptr;
   std::int64_t held = 0;    ///< tokens that have KV
   std::int64_t fresh = 0;   ///< new tokens
   std::int64_t head = 0;    ///< oldest blocks, which the sets of its holding describe
@@ -64,7 +67,13 @@ struct ScheduledRequest {
     rebuilt = 0;
     made = passed = restored = {};
   }
-  [[nodiscard]] KvPlace place(int layer, std::int64_t block) const { return kv_place(*row, head, layer, block); }
+  /// The first block that the layer reads or writes.
+  [[nodiscard]] std::int64_t first_block(int layer) const { return reach->first(layer, held); }
+  /// The first that a later token reads: those before leave with the layer's end.
+  [[nodiscard]] std::int64_t first_kept(int layer) const { return reach->first(layer, total()); }
+  [[nodiscard]] KvPlace place(int layer, std::int64_t block) const {
+    return block < first_kept(layer) ? KvPlace::nowhere : kv_place(*row, head, layer, block);
+  }
 };
 
 /// An iteration's scheduled requests, and how their tokens lie in the rows of the model's activations: first all new
@@ -163,7 +172,7 @@ class Batch {
 [[nodiscard]] inline KvBlockShape kv_block_shape(const ModelShape& shape, Tokens block_tokens,
                                                  std::int64_t element_bytes) {
   return {std::int64_t{shape.kv_vectors()}, element_bytes * shape.kv_width(), block_tokens.count(),
-          element_bytes * shape.hidden};
+          element_bytes * shape.hidden, element_bytes * kv_block_floats(shape, block_tokens)};
 }
 
 /// How many device blocks are numbered: as many as if layers took nothing. The budget bounds how many are in use.
@@ -183,7 +192,9 @@ struct MachineCore {
         workspace(workspace_bytes),
         beside(device.beside(model, workspace_bytes)),
         layers(model.config.shape.layers),
+        states(model.config.shape.delta.layers),
         block_tokens(machine_setup.limits.block_tokens.count()),
+        reach(machine_setup.gives_back ? KvReach{model.config, machine_setup.limits.block_tokens} : KvReach{}),
         store(block, memory, machine_setup.host_blocks + machine_setup.tier_blocks,
               device_block_numbers(memory.size(), beside, block.bytes())),
         tier(store, layers, machine_setup.tier_blocks, machine_setup.tier_evicts, machine_setup.tier_pin_share),
@@ -209,7 +220,9 @@ struct MachineCore {
   Bytes workspace; ///< the runner's
   Bytes beside;    ///< workspace and the weights outside the layers, with their alignment
   int layers;
+  LayerSet states; ///< layers whose newest block is written anew by each token (`DeltaRule`)
   std::int64_t block_tokens;
+  KvReach reach;
   KvStore store;
   HostTier tier;
   KvSequences sequences;

@@ -32,8 +32,12 @@ struct MachineSetup {
   /// PrefixStates::passed), in addition to the batch's: the buffers have rows for them.
   Tokens rebuilt{0};
   /// Device blocks, besides those for KV, that hold hidden states between the layer that keeps them and the link
-  /// (`hidden_in_flight`). With fewer a layer waits; if none is free its states are given up.
+  /// (`hidden_in_flight`), or that a layer gives back (`KvReach::while_computing`). With fewer a layer waits; if none
+  /// is free its states are given up.
   LayerBlocks hidden_blocks{0};
+  /// Layers with a window or a state give back blocks that no later token reads. The engine's geometry then has groups
+  /// (`kv_groups_of`), and there is no host tier.
+  bool gives_back = false;
   LinkRates link;
   FaultPlan faults{};
   std::shared_ptr<RecordStore> records{}; ///< a disk below the host tier; null: there is none

@@ -82,7 +82,8 @@ class PrefetchedKv {
         const bool away = scheduled.row->holding.away().contains(layer);
         PassingBlocks passing;
         if (away) table.cut(scheduled.head);
-        const std::int64_t first = sequence.resident.contains(layer) ? scheduled.held / core_->block_tokens : 0;
+        const std::int64_t first =
+            sequence.resident.contains(layer) ? scheduled.held / core_->block_tokens : scheduled.first_block(layer);
         table.each(first, scheduled.blocks, [&](const BlockRun& run) {
           const bool passes = away && run.first < scheduled.head;
           if (run.keeps_device() && passes)

@@ -196,7 +196,7 @@ class WeightStore {
 
   /// The next copy of a passage; advances the passage.
   [[nodiscard]] PlacedCopy next_piece(Passage& passage) const {
-    const std::vector<TensorPlace>& places = host_.layout.places;
+    const std::vector<TensorPlace>& places = host_.layout_at(passage.layer).places;
     const auto place = std::upper_bound(places.begin(), places.end(), passage.at,
                                         [](std::int64_t at, const TensorPlace& p) { return at < p.offset; });
     const auto index = static_cast<std::size_t>(place - places.begin()) - 1;
@@ -250,13 +250,15 @@ class WeightStore {
     return found == slots_.end() ? nullptr : &*found;
   }
   [[nodiscard]] std::int64_t stays(int layer) const {
-    return streams(layer) ? host_.layout.cut(plan_.share) : layer_bytes().count();
+    return streams(layer) ? host_.layout_at(layer).cut(plan_.share) : layer_bytes().count();
   }
   [[nodiscard]] static Error no_room() {
     return {ErrorCode::out_of_memory, "device memory", "the weights that the plan keeps there do not fit", ""};
   }
   void make_slots() {
-    slot_bytes_ = plan_.streamed.empty() ? 0 : layer_bytes().count() - host_.layout.cut(plan_.share);
+    slot_bytes_ = 0;
+    plan_.streamed.for_each(
+        [&](int layer) { slot_bytes_ = std::max(slot_bytes_, layer_bytes().count() - stays(layer)); });
     if (slot_bytes_ > 0) slots_.resize(static_cast<std::size_t>(std::clamp(plan_.slots, 1, plan_.streamed.count())));
     count_to_take();
   }

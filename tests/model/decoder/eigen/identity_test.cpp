@@ -34,11 +34,18 @@ std::vector<std::uint32_t> bits(const std::vector<float>& floats) {
   return bits;
 }
 
-/// The bits of all K and V that `tokens` tokens wrote.
+/// The bits of all K and V that `tokens` tokens wrote, and of the states behind each block's last one.
 std::vector<std::uint32_t> stored_bits(const DecoderConfig& config, const SequenceKv& kv, int tokens) {
   const ModelShape& shape = config.shape;
   std::vector<std::uint32_t> bits;
   for (std::size_t layer = 0; layer < kv.layers.size(); ++layer) {
+    if (shape.delta.layers.contains(static_cast<int>(layer))) {
+      for (int t = 0; t < tokens; t += block_tokens) {
+        const float* at = kv.block(layer, static_cast<std::size_t>(t / block_tokens));
+        for (int i = 0; i < shape.delta.numbers(); ++i) bits.push_back(std::bit_cast<std::uint32_t>(at[i]));
+      }
+      continue;
+    }
     for (int t = 0; t < tokens; ++t) {
       for (int head = 0; head < shape.kv_vectors(); ++head) {
         const float* at = kv.block(layer, static_cast<std::size_t>(t / block_tokens)) +
@@ -74,10 +81,11 @@ Alone alone(const MadeModel& model, const std::vector<std::int32_t>& tokens) {
 struct CutLayer {
   CutLayer(const MadeModel& model, int layer, double share) {
     const auto& image = model.images[static_cast<std::size_t>(layer)];
-    const std::int64_t cut = model.weights.layout.cut(share);
+    const LayerLayout& layout = model.weights.layout_at(layer);
+    const std::int64_t cut = layout.cut(share);
     head.assign(image.begin(), image.begin() + cut);
     tail.assign(image.begin() + cut, image.end());
-    weights = LayerWeights{model.weights.layout, head.data(), tail.data(), cut};
+    weights = LayerWeights{layout, head.data(), tail.data(), cut};
   }
   std::vector<std::byte> head;
   std::vector<std::byte> tail;
@@ -106,11 +114,14 @@ TEST_CASE("a sequence has the same bits alone and among others, in chunks, on th
                         {"qwen3", ElementType::bf16, {0, 18}},
                         {"deepseek", ElementType::f32},
                         {"deepseek", ElementType::bf16},
-                        {"deepseek", ElementType::f16, {5, 0}}};
+                        {"deepseek", ElementType::f16, {5, 0}},
+                        {"qwen3_next", ElementType::f32},
+                        {"qwen3_next", ElementType::bf16}};
   for (const Case& with : cases) {
     CAPTURE(with.family);
     DecoderConfig config = family_config(with.family);
     config.shape.layers = 2;
+    config.shape.delta.layers = config.shape.delta.layers.below(1);
     config.windows = with.windows;
     const MadeModel model{config, with.type};
     std::vector<std::vector<std::int32_t>> tokens;
@@ -124,7 +135,7 @@ TEST_CASE("a sequence has the same bits alone and among others, in chunks, on th
     const int threads = 1 + static_cast<int>(random.below(3));
     CAPTURE(threads);
     const auto decoder = make_decoder(model.weights, Tokens{block_tokens}, threads);
-    REQUIRE(decoder->has_host_lane());
+    REQUIRE(decoder->has_host_lane() == !config.shape.has_states());
     decoder->open_host_lane();
     std::vector<int> done(tokens.size(), 0);
     for (;;) {
@@ -142,7 +153,7 @@ TEST_CASE("a sequence has the same bits alone and among others, in chunks, on th
         const int left = static_cast<int>(tokens[s].size()) - done[s];
         const int count = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(left)));
         rows.push_back({static_cast<int>(ids.size()), count, done[s], nullptr, 0});
-        rows.back().on_host = count == 1 && random.below(2) == 0;
+        rows.back().on_host = decoder->has_host_lane() && count == 1 && random.below(2) == 0;
         hosted += rows.back().on_host;
         for (int i = 0; i < count; ++i) {
           ids.push_back(tokens[s][static_cast<std::size_t>(done[s] + i)]);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -30,12 +31,17 @@ class Activations {
  public:
   explicit Activations(const ModelShape& shape)
       : hidden_stride(activation_stride(shape.hidden)),
-        query_stride(activation_stride(std::int64_t{shape.heads} *
-                                       std::max({shape.head_dim, shape.kv_width(), shape.value_dim()}))),
+        query_stride(activation_stride(
+            std::max(std::int64_t{shape.heads} * std::max({shape.head_dim, shape.kv_width(), shape.value_dim()}),
+                     std::int64_t{shape.delta.value_heads} * shape.delta.value_dim))),
         key_stride(activation_stride(std::int64_t{shape.kv_heads} * shape.kv_width())),
         value_stride(shape.has_latents() ? activation_stride(shape.latent.query_rank) : key_stride),
         mlp_stride(activation_stride(mlp_width(shape))),
         router_stride(shape.experts > 0 ? activation_stride(shape.experts) : 0),
+        mixed_stride(shape.has_states()
+                         ? activation_stride(std::max(2 * shape.heads * shape.head_dim, shape.delta.channels()))
+                         : 0),
+        rates_stride(shape.has_states() ? activation_stride(2 * shape.delta.value_heads) : 0),
         gated_(shape.gated_mlp) {}
 
   const std::int64_t hidden_stride;
@@ -44,6 +50,8 @@ class Activations {
   const std::int64_t value_stride;
   const std::int64_t mlp_stride;
   const std::int64_t router_stride;
+  const std::int64_t mixed_stride; ///< 0 without layers of the gated delta rule
+  const std::int64_t rates_stride; ///< the same
 
   float* hidden = nullptr;    ///< the residual stream
   float* normed = nullptr;    ///< input of a layer's matrices
@@ -52,7 +60,11 @@ class Activations {
   float* key = nullptr;
   float* value = nullptr; ///< in latent attention what `query_down` projects
   float* attended = nullptr;
-  float* gate = nullptr; ///< then also the input of `down`; an MLP without gates uses only this
+  float* mixed = nullptr;     ///< delta rule: channels; in its model's other layers, each head's query and gate
+  float* convolved = nullptr; ///< channels
+  float* gates = nullptr;     ///< of what heads read or attend, rows of `query_stride`
+  float* rates = nullptr;     ///< the value heads' updates, then their decays
+  float* gate = nullptr;      ///< then also the input of `down`; an MLP without gates uses only this
   float* up = nullptr;
   float* router = nullptr;
 
@@ -81,6 +93,10 @@ class Activations {
     key = take(key_stride);
     value = take(value_stride);
     attended = take(query_stride);
+    mixed = take(mixed_stride);
+    convolved = take(mixed_stride);
+    gates = take(mixed_stride > 0 ? query_stride : 0);
+    rates = take(rates_stride);
     next = shared;
     gate = take(mlp_stride);
     up = gated_ ? take(mlp_stride) : gate;
@@ -90,7 +106,9 @@ class Activations {
  private:
   static constexpr std::int64_t alignment = 16; // floats: 64 bytes
 
-  [[nodiscard]] std::int64_t attention_floats() const { return 2 * query_stride + key_stride + value_stride; }
+  [[nodiscard]] std::int64_t attention_floats() const {
+    return (mixed_stride > 0 ? 3 : 2) * query_stride + key_stride + value_stride + 2 * mixed_stride + rates_stride;
+  }
   [[nodiscard]] std::int64_t mlp_floats() const { return (gated_ ? 2 : 1) * mlp_stride; }
 
   bool gated_;
@@ -113,6 +131,10 @@ class LayerVectors {
   const float* mlp_norm_bias = nullptr;
   const float* up_bias = nullptr;
   const float* down_bias = nullptr;
+  const float* decay_log = nullptr;
+  const float* decay_bias = nullptr;
+  const float* state_norm = nullptr;
+  const float* convolution = nullptr; ///< [channel][kernel]
 
   explicit LayerVectors(const ModelShape& shape) : room_(static_cast<std::size_t>(floats(shape))) {}
   LayerVectors(const LayerVectors&) = delete;
@@ -120,9 +142,11 @@ class LayerVectors {
   ~LayerVectors() = default;
 
   [[nodiscard]] static std::int64_t floats(const ModelShape& shape) {
+    const DeltaRule& delta = shape.delta;
     const std::int64_t norms = shape.has_latents() ? shape.latent.query_rank + shape.latent.rank : 2 * shape.head_dim;
     return std::int64_t{6} * shape.hidden + std::int64_t{shape.heads} * shape.head_dim +
-           std::int64_t{2} * shape.kv_heads * shape.head_dim + norms + mlp_width(shape);
+           std::int64_t{2} * shape.kv_heads * shape.head_dim + norms + mlp_width(shape) +
+           std::int64_t{2} * delta.value_heads + delta.value_dim + std::int64_t{delta.channels()} * delta.kernel;
   }
   /// Reads the layer's vectors.
   void read(const LayerWeights& layer) {
@@ -130,9 +154,11 @@ class LayerVectors {
     const auto take = [&](const Matrix& vector) -> const float* {
       if (vector.empty()) return nullptr;
       float* here = next;
-      next += vector.columns;
-      SLUICE_ASSERT(next <= room_.data() + room_.size(), "vectors of the shape's sizes");
-      widen(vector.row(0), vector.type, vector.columns, here);
+      for (std::int64_t row = 0; row < vector.rows; ++row) { // a convolution has some
+        float* to = std::exchange(next, next + vector.columns);
+        SLUICE_ASSERT(next <= room_.data() + room_.size(), "vectors of the shape's sizes");
+        widen(vector.row(row), vector.type, vector.columns, to);
+      }
       return here;
     };
     attention_norm = take(layer.attention_norm);
@@ -147,6 +173,10 @@ class LayerVectors {
     mlp_norm_bias = take(layer.mlp_norm_bias);
     up_bias = take(layer.up_bias);
     down_bias = take(layer.down_bias);
+    decay_log = take(layer.decay_log);
+    decay_bias = take(layer.decay_bias);
+    state_norm = take(layer.state_norm);
+    convolution = take(layer.convolution);
   }
 
  private:

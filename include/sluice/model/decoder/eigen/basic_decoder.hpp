@@ -26,7 +26,8 @@ namespace sluice {
 /// table; floats(rows), begin(positions, room), embed(position, hidden row), turn(row, head). `Attention`: constructed
 /// from the shape, a block's tokens and the threads; workspace(shape, rows, threads), run(…). `Mlp`: constructed from
 /// the configuration; workspace(config, rows), run(…). `Heads`: constructed from the configuration and a block's
-/// tokens; run(…), output(…).
+/// tokens; run(…), output(…). If `Heads::recurs`, its run_state(…) and state_output(…) replace these and the attention
+/// in layers of `shape.delta`, and its workspace(shape, threads) is counted.
 template <class Norm, class Position, class Attention, class Mlp, class Heads = GroupedHeads>
 class BasicDecoder final : public Decoder {
  public:
@@ -45,7 +46,7 @@ class BasicDecoder final : public Decoder {
         final_norm_bias_(widened_vector(weights.final_norm_bias)),
         pool_(threads),
         position_(config_, weights.positions),
-        heads_(config_, block_tokens),
+        heads_(make_heads(block_tokens)),
         attention_(config_.shape, block_tokens, threads),
         mlp_(config_),
         activations_(config_.shape),
@@ -60,7 +61,8 @@ class BasicDecoder final : public Decoder {
                                 static_cast<std::int64_t>(final_norm_.size() + final_norm_bias_.size());
     const auto indexes = rows * std::int64_t{sizeof(void*)}; // of sequence_of_row_
     return Bytes{floats * std::int64_t{sizeof(float)} + indexes} +
-           Attention::workspace(config_.shape, rows, pool_.threads()) + Mlp::workspace(config_, rows);
+           Attention::workspace(config_.shape, rows, pool_.threads()) + Mlp::workspace(config_, rows) +
+           heads_workspace();
   }
 
   void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions) override {
@@ -94,16 +96,14 @@ class BasicDecoder final : public Decoder {
         sequence_of_row_[static_cast<std::size_t>(row)] = &sequence;
     }
     normalise(all, vectors_.attention_norm, vectors_.attention_norm_bias);
-    heads_.run(pool_, activations_, weights, vectors_, position_, sequence_of_row_, rows, all);
+    const ActivationRows mixed = mix(layer, weights, sequences, rows, all);
     if (rows == 0) return;
-    attend(sequences, rows, config_.window(layer));
-    add_projection(pool_, activations_, weights.output, vectors_.output_bias,
-                   heads_.output(pool_, activations_, weights, rows));
+    add_projection(pool_, activations_, weights.output, vectors_.output_bias, mixed);
     normalise(rows, vectors_.mlp_norm, vectors_.mlp_norm_bias);
     mlp_.run(pool_, activations_, weights, vectors_, rows);
   }
 
-  [[nodiscard]] bool has_host_lane() const override { return true; }
+  [[nodiscard]] bool has_host_lane() const override { return !Heads::recurs; }
   void open_host_lane() override {
     if (lane_ == nullptr) lane_ = std::make_unique<HostLane<Attention>>(config_.shape, Tokens{block_tokens_});
   }
@@ -139,6 +139,18 @@ class BasicDecoder final : public Decoder {
     if (!vector.empty()) widen(vector.row(0), vector.type, vector.columns, floats.data());
     return floats;
   }
+  [[nodiscard]] Heads make_heads(Tokens block_tokens) const {
+    if constexpr (Heads::recurs)
+      return Heads{config_, block_tokens, pool_.threads()};
+    else
+      return Heads{config_, block_tokens};
+  }
+  [[nodiscard]] Bytes heads_workspace() const {
+    if constexpr (Heads::recurs)
+      return Heads::workspace(config_.shape, pool_.threads());
+    else
+      return Bytes{0};
+  }
   [[nodiscard]] float* hidden(int row) { return activations_.hidden + row * activations_.hidden_stride; }
   [[nodiscard]] float* normed(int row) { return activations_.normed + row * activations_.hidden_stride; }
 
@@ -148,6 +160,19 @@ class BasicDecoder final : public Decoder {
     });
   }
 
+  /// What tokens take from earlier ones, for `rows` rows; nothing if there are none.
+  [[nodiscard]] ActivationRows mix(int layer, const LayerWeights& weights, std::span<const SequenceRows> sequences,
+                                   int rows, int all) {
+    if constexpr (Heads::recurs)
+      if (config_.shape.delta.layers.contains(layer)) {
+        heads_.run_state(pool_, activations_, weights, vectors_, sequences, rows, all);
+        return heads_.state_output(activations_, rows);
+      }
+    heads_.run(pool_, activations_, weights, vectors_, position_, sequence_of_row_, rows, all);
+    if (rows == 0) return {};
+    attend(sequences, rows, config_.window(layer));
+    return heads_.output(pool_, activations_, weights, rows);
+  }
   /// The host's lane attends its rows while this thread and the pool attend the others.
   void attend(std::span<const SequenceRows> sequences, int rows, int window) {
     const auto attend_own = [&](std::span<const SequenceRows> own) {

@@ -28,6 +28,8 @@ namespace sluice {
 /// computed with a prompt or alone.
 class LatentHeads {
  public:
+  static constexpr bool recurs = false;
+
   LatentHeads(const DecoderConfig& config, Tokens block_tokens)
       : shape_(config.shape),
         score_factor_(static_cast<float>(config.rope_scaling.score_factor)),

@@ -5,6 +5,7 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/model/decoder/decoder.hpp"
 #include "sluice/model/decoder/eigen/basic_decoder.hpp"
+#include "sluice/model/decoder/eigen/delta_heads.hpp"
 #include "sluice/model/decoder/eigen/latent_heads.hpp"
 #include "sluice/model/decoder/eigen/paged_attention.hpp"
 #include "sluice/model/decoder/eigen/parts.hpp"
@@ -17,6 +18,8 @@ using LlamaDecoder = BasicDecoder<RmsNorm, Rotary, PagedAttention, GatedSilu>; /
 using MixtralDecoder = BasicDecoder<RmsNorm, Rotary, PagedAttention, Experts>;
 /// DeepSeek-V2 and V3 without experts
 using LatentDecoder = BasicDecoder<RmsNorm, Rotary, PagedAttention, GatedSilu, LatentHeads>;
+/// Qwen3-Next's layers without experts
+using DeltaDecoder = BasicDecoder<OffsetRmsNorm, Rotary, PagedAttention, GatedSilu, DeltaHeads>;
 using OptDecoder = BasicDecoder<LayerNorm, Learned, PagedAttention, Relu>;
 
 /// A decoder for the configuration, for K and V in blocks of `block_tokens` f32 tokens, on `threads` threads including
@@ -30,6 +33,10 @@ using OptDecoder = BasicDecoder<LayerNorm, Learned, PagedAttention, Relu>;
                                                            int threads) {
   SLUICE_ASSERT(!weights.embedding.empty() && !weights.head.empty(), "an embedding and a head");
   const DecoderConfig& config = weights.config;
+  const bool recurs = config.shape.has_states();
+  if (recurs != config.gated_heads || recurs != (config.norm == NormKind::rms_offset)) return nullptr;
+  if (recurs && config.position == PositionKind::rotary && config.mlp == MlpKind::gated_silu)
+    return std::make_unique<DeltaDecoder>(weights, block_tokens, threads);
   if (config.norm == NormKind::rms && config.position == PositionKind::rotary) {
     if (config.shape.has_latents())
       return config.mlp == MlpKind::gated_silu ? std::make_unique<LatentDecoder>(weights, block_tokens, threads)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that a BasicDecoder is composed of: RmsNorm, LayerNorm; Rotary, Learned; GatedSilu, Relu, Experts.
+// The parts that a BasicDecoder is composed of: RmsNorm, OffsetRmsNorm, LayerNorm; Rotary, Learned; GatedSilu, Relu,
+// Experts.
 #pragma once
 
 #include "sluice/core/assert.hpp"
@@ -45,6 +46,17 @@ struct RmsNorm {
     const float squares = detail::row_sum(x, count, [](const Lanes16& a, const Lanes16& b) { return fused(a, a, b); });
     const float factor = 1.0F / std::sqrt(squares / static_cast<float>(count) + epsilon);
     for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * factor * scale[i];
+  }
+};
+
+/// RmsNorm with the scale 1 + `scale` (Qwen3-Next).
+struct OffsetRmsNorm {
+  /// `y` may be `x`.
+  static void apply(const float* x, std::int64_t count, const float* scale, const float* /*bias*/, float epsilon,
+                    float* y) {
+    const float squares = detail::row_sum(x, count, [](const Lanes16& a, const Lanes16& b) { return fused(a, a, b); });
+    const float factor = 1.0F / std::sqrt(squares / static_cast<float>(count) + epsilon);
+    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * factor * (1.0F + scale[i]);
   }
 };
 

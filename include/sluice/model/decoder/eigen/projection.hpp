@@ -271,7 +271,7 @@ class OutputParts {
     std::int64_t outputs = 0; ///< of each part but the last
     std::int64_t rows = 0;
   };
-  static constexpr int most = 3;
+  static constexpr int most = 4;
   static constexpr std::int64_t part_bytes = 128 << 10;
 
   std::array<Span, most> spans_{};
