@@ -28,6 +28,11 @@ namespace sluice {
 struct EngineCounts {
   std::int64_t waiting = 0, preempted = 0, running = 0;
   LayerBlocks used{0}, capacity{0};
+
+  /// The share of the memory that they hold.
+  [[nodiscard]] double used_share() const {
+    return capacity.count() > 0 ? static_cast<double>(used.count()) / static_cast<double>(capacity.count()) : 0;
+  }
 };
 
 /// An engine of the given composition; `Engine<Policies...>` (engine/with.hpp) makes one from a list of policies.

@@ -207,8 +207,7 @@ class Pool {
     report.waiting = static_cast<std::int32_t>(counts.waiting);
     report.preempted = static_cast<std::int32_t>(counts.preempted);
     report.running = static_cast<std::int32_t>(counts.running);
-    report.kv_used = static_cast<double>(counts.used.count()) /
-                     static_cast<double>(std::max<std::int64_t>(1, counts.capacity.count()));
+    report.kv_used = counts.used_share();
   }
   /// What takes a look at every live request.
   static void note_work(const Engine& engine, RouterReads reads, EngineReport& report) {
