@@ -122,6 +122,7 @@ class Pool {
   [[nodiscard]] std::int32_t finds(std::size_t i, std::span<const BlockKey> keys) const {
     return stations_[i].news.dead ? 0 : static_cast<std::int32_t>(stations_[i].engine.finds(keys));
   }
+  void prefetch(std::size_t i, BlockKey key) const { stations_[i].engine.prefetch(key); }
   /// Takes the live requests of a dead engine, in the order of their submission.
   void take_returned(std::size_t i, std::vector<ReturnedRequest>& to) {
     Station& station = stations_[i];
