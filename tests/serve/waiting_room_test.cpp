@@ -51,6 +51,12 @@ TEST_CASE("WaitingRoom knows a returning client by what it asks for, and tells o
   Generation second = first;
   second.sequence = 1; // another choice of the same request
   CHECK(found(room, second, 1) == nullptr);
+  second = first;
+  second.session = 3;
+  CHECK(found(room, second, 1) == nullptr);
+  second = first;
+  second.priority = -1;
+  CHECK(found(room, second, 1) == nullptr);
 }
 
 TEST_CASE("WaitingRoom has a ticket for each of those that ask for the same, up to a number") {
@@ -63,15 +69,21 @@ TEST_CASE("WaitingRoom has a ticket for each of those that ask for the same, up 
   CHECK(found(room, same, 2)->due == Seconds{1}); // the oldest
   CHECK(found(room, same, 1 - 0.0005) != nullptr);
   CHECK(found(room, same, 1 - 0.002) == nullptr);
-  room.admitted(found(room, same, 1)->number, true, 0);
+  room.admitted(found(room, same, 1)->number, 0);
   CHECK(room.size() == 1);
   CHECK(found(room, same, 1) == nullptr);
   CHECK(found(room, same, 2) != nullptr);
 
-  for (int i = 0; i < 20; ++i) keep(room, same, 3 + i); // does not wait
+  for (std::size_t i = 1; i < 20; ++i) CHECK(keep(room, same, 2 + static_cast<double>(i)) == (i < room.most_alike));
   CHECK(room.size() == room.most_alike);
-  CHECK(found(room, same, 2)->due == Seconds{2});
-  CHECK(found(room, same, 0)->due == Seconds{22}); // the newest
+  CHECK(found(room, same, 1.9) == nullptr);
+  for (std::size_t i = 0; i < room.most_alike; ++i) { // each finds its place when it was told
+    const double due = 2 + static_cast<double>(i);
+    REQUIRE(found(room, same, due) != nullptr);
+    CHECK(found(room, same, due)->due == Seconds{due});
+    room.admitted(found(room, same, due)->number, 0);
+  }
+  CHECK(room.size() == 0);
 }
 
 TEST_CASE("WaitingRoom keeps the place of a client that is refused again, and a bounded number of places") {
@@ -84,7 +96,7 @@ TEST_CASE("WaitingRoom keeps the place of a client that is refused again, and a 
   CHECK(room.size() == 3);
   CHECK(found(room, asking(100, 10), 5)->number == number);
   CHECK(found(room, asking(100, 10), 5)->due == Seconds{5});
-  room.admitted(number, true, 0);
+  room.admitted(number, 0);
   CHECK(room.size() == 2);
   CHECK(keep(room, asking(103, 10), 1));
 }
@@ -112,8 +124,8 @@ TEST_CASE("WaitingRoom expects the share of clients that has returned, and tells
     const Generation one = asking(100 + round, 10);
     keep(room, one, 1);
     const std::uint64_t number = found(room, one, 1)->number;
-    room.came(number, true);
-    room.admitted(number, true, 0);
+    room.came(number);
+    room.admitted(number, 0);
   }
   CHECK(room.return_share() > 0.95);
   for (std::size_t i = 0; i < 20; ++i) {
@@ -128,20 +140,17 @@ TEST_CASE("WaitingRoom expects the share of clients that has returned, and tells
   CHECK(room.return_share() < 0.6);
 }
 
-TEST_CASE("WaitingRoom does not count those that come earlier than told as clients that return when told") {
+TEST_CASE("WaitingRoom counts a client that returns when told once, and none that comes earlier") {
   WaitingRoom room;
   const Generation one = asking(100, 10);
   const double before = room.return_share();
-  for (int i = 0; i < 40; ++i) { // hammers
-    keep(room, one, 1000);
-    room.came(found(room, one, 1000)->number, false);
-  }
+  for (int i = 0; i < 40; ++i) keep(room, one, 1000); // hammers
   CHECK(room.return_share() == before);
   const std::uint64_t number = found(room, one, 1000)->number;
-  room.came(number, true);
+  room.came(number);
   CHECK(room.return_share() > before);
   const double once = room.return_share();
-  room.came(number, true); // for the same time
+  room.came(number); // for the same time
   CHECK(room.return_share() == once);
 }
 
@@ -150,7 +159,7 @@ TEST_CASE("WaitingRoom keeps the place of a client that has returned and is held
   const Generation one = asking(100, 10);
   keep(room, one, 1);
   const std::uint64_t number = found(room, one, 1)->number;
-  room.came(number, true);
+  room.came(number);
   room.stays(number);
   const double share = room.return_share();
   room.at(Seconds{1} + room.patience + Seconds{1.9}); // its TTFT SLO is 2 s
@@ -169,7 +178,7 @@ TEST_CASE("WaitingRoom gives a held client's ticket to no other, and counts that
   keep(room, same, 2);
   const std::uint64_t first = found(room, same, 1)->number;
   CHECK(room.expected(WaitingRoom::after_all, Seconds{3}).empty()); // both are late
-  room.came(first, true);
+  room.came(first);
   room.stays(first);
   CHECK(found(room, same, 1) == nullptr); // another client, whose time has not come
   REQUIRE(found(room, same, 2) != nullptr);
@@ -195,30 +204,29 @@ TEST_CASE("WaitingRoom passes on the margin of the SLO that its client asked for
 TEST_CASE("WaitingRoom learns its pace from those that return in time, and only from times that the pace decided") {
   WaitingRoom room;
   const Generation one = asking(100, 10);
-  const auto round = [&](bool admitted, bool on_time, bool by_pace, double waited = 0) {
+  const auto round = [&](bool admitted, bool by_pace, double waited = 0) {
     room.keep(one, {.asks = 1, .work = 4, .due = Seconds{1}, .by_pace = by_pace});
     const std::uint64_t number = room.find(1, Seconds{1})->number;
-    if (admitted) return room.admitted(number, on_time, waited);
+    if (admitted) return room.admitted(number, waited);
     room.was_told_wrong(number);
     room.forget(number);
   };
-  round(false, true, false);
-  round(true, true, false);
-  round(true, false, true);
-  round(true, true, false, 0.9);
+  round(false, false);
+  round(true, false);
+  round(true, false, 0.9);
   const double first = room.pace();
   CHECK(first == WaitingRoom{}.pace());
-  round(true, true, true);
+  round(true, true);
   CHECK(room.pace() > first);
-  for (int i = 0; i < 10; ++i) round(true, true, true, 0.9); // held for most of its TTFT SLO
+  for (int i = 0; i < 10; ++i) round(true, true, 0.9); // held for most of its TTFT SLO
   CHECK(room.pace() < first);
-  for (int i = 0; i < 20; ++i) round(false, true, true);
+  for (int i = 0; i < 20; ++i) round(false, true);
   CHECK(room.pace() < 0.5);
   const double slow = room.pace();
-  for (int i = 0; i < 200; ++i) round(true, true, true);
+  for (int i = 0; i < 200; ++i) round(true, true);
   CHECK(room.pace() > slow);
-  for (int i = 0; i < 1000; ++i) round(false, true, true);
+  for (int i = 0; i < 1000; ++i) round(false, true);
   CHECK(room.pace() == WaitingRoom::least_pace);
-  for (int i = 0; i < 10000; ++i) round(true, true, true);
+  for (int i = 0; i < 10000; ++i) round(true, true);
   CHECK(room.pace() == WaitingRoom::most_pace);
 }

@@ -5,6 +5,7 @@
 #include "support/program.hpp"
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 
@@ -145,8 +146,37 @@ TEST_CASE("a report of several benchmarks: one is chosen, or the refusal says ho
             .error()
             .line()
             .find(": GuideLLM's report has 2 benchmarks, and 3 is chosen; expected") != std::string::npos);
-  const ResultFile one(vllm_bench);
+  const ResultFile one(aiperf);
   CHECK(read_load_result(one.path, 1).error().line().find("--benchmark: a result of") == 0);
+}
+
+TEST_CASE("vllm bench serve --append-result: a line per run, of which one is chosen") {
+  std::string line = vllm_bench;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::string later = line;
+  later.replace(later.find("100.0"), 5, "300.0");
+  const ResultFile file(line + "\n" + later);
+  CHECK(read_load_result(file.path, 1)->requests.at(0).due_s == 100);
+  CHECK(read_load_result(file.path, 2)->requests.at(1).due_s == 300);
+  CHECK(refusal_of(line + "\n" + later).find(": vllm bench serve's report has 2 benchmarks; expected") == 0);
+  CHECK(read_result(line).requests.size() == 2);
+  CHECK(refusal_of(R"({"num_prompts": 5, "burstiness": 1.0, "completed": 5})")
+            .find(": it is a result of vllm bench serve, and input_lens is missing; expected a result of "
+                  "--save-detailed") == 0);
+}
+
+TEST_CASE("AIPerf: requests of the warm-up and cancelled ones are left out and counted") {
+  const auto with = [](const std::string& metadata) {
+    std::string line = aiperf.substr(0, aiperf.find('\n') + 1);
+    return line.replace(line.find("{\"request"), 1, "{" + metadata + ", ");
+  };
+  const std::string text = with(R"("benchmark_phase": "warmup")") + with(R"("benchmark_phase": "profiling")") +
+                           with(R"("was_cancelled": true)") + aiperf;
+  const LoadResult result = read_result(text);
+  CHECK(result.requests.size() == 2);
+  CHECK(result.warm_up == 1);
+  CHECK(result.failed == 2);
+  CHECK(whole_trace(result, "t")->remark == "2 failed requests left out, 1 warm-up request left out");
 }
 
 TEST_CASE("SGLang: a line per run, refused by name without the times of sending") {
@@ -193,13 +223,31 @@ TEST_CASE("a result that cannot be used is reported in one line") {
   CHECK(refusal_of(R"({"input_lens": [1], "output_lens": [1], "ttfts": [-1], "itls": [[]], "start_times": [5]})") ==
         ": request 0: vllm bench serve's ttfts and itls are not in order; expected sent <= first <= last token");
   CHECK(refusal_of(R"({"input_lens": [0.5], "output_lens": [1], "ttfts": [1], "itls": [[]], "start_times": [5]})") ==
-        ": request 0: vllm bench serve's input_lens is no whole number of tokens; expected 1 or more");
+        ": request 0: vllm bench serve's input_lens is no whole number of tokens; expected tokens, 1 or more");
   CHECK(refusal_of(R"({"input_lens": [1], "output_lens": [1], "ttfts": ["a"], "itls": [[]], "start_times": [5]})") ==
         ": request 0: vllm bench serve's ttfts is missing or no number; expected seconds, 0 or more");
   CHECK(refusal_of(R"({"input_lens": [], "output_lens": [], "ttfts": [], "itls": [], "start_times": []})") ==
         ": it is a result of vllm bench serve without requests; expected requests that got their tokens");
   CHECK(refusal_of(R"({"benchmarks": []})") == ": GuideLLM's report has 0 benchmarks; expected at least one");
   CHECK(refusal_of(R"({"benchmarks": [3]})").find(": requests.successful is missing") == 0);
+  CHECK(refusal_of(R"({"benchmarks": [{"requests": {"successful": [{"request_start_time": 5, "prompt_tokens": 7,
+    "output_tokens": null, "time_to_first_token_ms": 500.0, "request_latency": 0.75}]}}]})") ==
+        ": request 0: GuideLLM's output_tokens is missing or no number; expected tokens, 1 or more");
+  const auto what = [](const std::string& text) {
+    const std::string line = refusal_of(text);
+    return line.substr(0, line.find(';'));
+  };
+  const std::string unknown = ": it is no load generator's result that is known, and it is ";
+  CHECK(what("") == unknown + "empty");
+  CHECK(what("\n \n") == unknown + "empty");
+  CHECK(what(std::string("\x1F\x8B\x08\0rest", 8)) == unknown + "compressed (gzip)");
+  CHECK(what("PAR1\x15") == unknown + "a Parquet table");
+  CHECK(what(std::string("\xFF\xFE"
+                         "a\0,\0",
+                         6)) == unknown + "in UTF-16, not in UTF-8");
+  CHECK(what(R"([ {"ttft_s": 1, "in": {"x": 2}}, {}])") ==
+        unknown + "one JSON list of objects with the fields ttft_s, in");
+  CHECK(what("[1, 2]") == unknown + "one JSON list");
   CHECK(refusal_of("a,b,c\n1,2,3\n")
             .find(": it is no load generator's result that is known, and its columns are a, b, c; expected") == 0);
   CHECK(refusal_of("arrival_time_us,server_input_tokens,send_time_us\n1,2,3\n") ==

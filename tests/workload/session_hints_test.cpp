@@ -114,12 +114,13 @@ TEST_CASE("hints: a scaled rate scales the times after which the trace brings th
   CHECK(run(0.001) == SessionHints{.ttl = longest_hint, .prefetch = longest_hint});
   CHECK(run(20'000) == SessionHints{.ttl = Seconds{30} / 20'000.0});
   const SessionSpec spec = *parse_sessions("chat:sessions=5,turns=3,user=20,hints=all");
-  for (const bool open : {false, true}) {
-    const auto all =
-        read_all(Shaped<SessionGenerator>{SessionGenerator{spec, 5}, {.rate_scale = 4, .open_sessions = open}});
+  for (const auto& [options, seconds] : {std::pair{ReadOptions{.rate_scale = 4}, 20},
+                                         {ReadOptions{.rate_scale = 4, .open_sessions = true}, 5},
+                                         {ReadOptions{.rate_scale = 4, .opened_later = true}, 5}}) {
+    const auto all = read_all(Shaped<SessionGenerator>{SessionGenerator{spec, 5}, options});
     REQUIRE(all);
     for (const RequestSpec& request : *all)
-      if (!request.hints.release) CHECK(request.hints.prefetch == Seconds{open ? 5 : 20});
+      if (!request.hints.release) CHECK(request.hints.prefetch == Seconds{static_cast<double>(seconds)});
   }
 }
 

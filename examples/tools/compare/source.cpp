@@ -78,6 +78,7 @@ Expected<Openers> openers_of(const Options& options, const Source& source, bool 
                          .rate_scale = options.workload.rate_scale,
                          .slo_classes = options.slo_classes,
                          .class_seed = seed,
+                         .opened_later = options.workload.sessions == "open",
                          .arrivals_in_steps = by_steps(options.workload)};
   const std::string generator = options.workload.generate.value_or("demo");
   const auto open = [=, file = source.file](Slo slo) -> Expected<Trace> {

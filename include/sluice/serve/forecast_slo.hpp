@@ -133,10 +133,12 @@ struct ForecastSlo {
     std::uint64_t asks = 0;
     std::uint64_t before = WaitingRoom::after_all; ///< its ticket's number
     double work = 0;
-    bool on_time = false; ///< it has returned, not earlier than it was told
-    Seconds prompt_s{0};  ///< that its prompt takes, one chunk in each step
-    Seconds until{0};     ///< it may be held until then, so that its prompt can be computed before its first token is
-                          ///< due; not after the present: it may not be held
+    Seconds prompt_s{0}; ///< that its prompt takes, one chunk in each step
+    Seconds until{0};    ///< it may be held until then, so that its prompt can be computed before its first token is
+                         ///< due; not after the present: it may not be held
+
+    /// Its client has returned, not earlier than it was told.
+    [[nodiscard]] bool returned() const { return before != WaitingRoom::after_all; }
   };
   template <class E>
   [[nodiscard]] Place place_of(const Generation& newcomer, const Outlook<E>& outlook);
@@ -401,11 +403,9 @@ ForecastSlo::Place ForecastSlo::place_of(const Generation& newcomer, const Outlo
   if (held == nullptr || outlook.pace().steps() != std::exchange(room_steps, outlook.pace().steps())) room.at(now);
   if (held != nullptr) {
     place.before = held->ticket;
-    place.on_time = held->order.returned();
   } else if (const WaitingRoom::Ticket* const ticket = room.find(place.asks, now)) {
     place.before = ticket->number;
-    place.on_time = ticket->due <= now + room.early;
-    room.came(place.before, place.on_time);
+    room.came(place.before);
   }
   const double chunks =
       static_cast<double>(detail::Finding::least_computed(newcomer)) / static_cast<double>(limits.batch_tokens.count());
@@ -423,8 +423,8 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   const Seconds now = outlook.engine().now();
   const Place place = place_of(newcomer, outlook);
   Hold hold{.order = {.priority = newcomer.priority,
-                      .newcomer = !place.on_time,
-                      .rank = place.on_time ? static_cast<double>(place.before) : place.work},
+                      .newcomer = !place.returned(),
+                      .rank = place.returned() ? static_cast<double>(place.before) : place.work},
             .until = place.until,
             .asks = place.asks,
             .ticket = place.before,
@@ -432,7 +432,7 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   const bool found = outlook.held() != nullptr && finding && now - finding->at < finding_lasts &&
                      finding->covers(newcomer, outlook.have_left());
   GateAnswer answer;
-  const bool behind = !place.on_time && outlook.returned_held() && *outlook.returned_held() <= newcomer.priority;
+  const bool behind = !place.returned() && outlook.returned_held() && *outlook.returned_held() <= newcomer.priority;
   if (now < place.until && (found || behind)) {
     answer.admit = false;
     answer.hold = hold;
@@ -443,9 +443,9 @@ GateAnswer ForecastSlo::answer(const Generation& newcomer, const Outlook<E>& out
   if (answer.hold) {
     hold.looked = hold.looked || answer.hold->looked;
     answer.hold = hold;
-    if (place.on_time) room.stays(place.before);
+    if (place.returned()) room.stays(place.before);
   } else if (answer.admit) {
-    room.admitted(place.before, place.on_time, (now - outlook.arrival()) / newcomer.slo.ttft);
+    room.admitted(place.before, (now - outlook.arrival()) / newcomer.slo.ttft);
   } else if (answer.error.status == 429) {
     if (answer.error.code == "not_forecast" && hold.looked) {
       answer.forecast = "held for " + detail::seconds_text(now - outlook.arrival()) + " s, but no place came free";
@@ -463,7 +463,7 @@ template <class E>
 void ForecastSlo::keep_place(GateAnswer& answer, const Generation& newcomer, const Outlook<E>& outlook,
                              const Place& place) {
   const Seconds now = outlook.engine().now();
-  if (place.on_time && !answer.unlooked) room.was_told_wrong(place.before);
+  if (place.returned() && !answer.unlooked) room.was_told_wrong(place.before);
   const double other_s = std::max(answer.retry_after_s, least_wait_s);
   const double room_s = (room.place_at(place.work, place.before, now, outlook.pace().mean_s()) - now).count();
   answer.retry_after_s = std::min(std::max(other_s, room_s), most_wait_s);
@@ -474,7 +474,7 @@ void ForecastSlo::keep_place(GateAnswer& answer, const Generation& newcomer, con
                                          .by_pace = room_s > other_s && room_s <= most_wait_s,
                                          .margin = outlook.margin()});
   answer.forecast += "; retry in " + detail::seconds_text(Seconds{answer.retry_after_s}) + " s";
-  answer.forecast += kept ? ", when a place is kept" : "; the waiting room is full";
+  answer.forecast += kept ? ", when a place is kept" : "; no place is free in the waiting room";
   answer.error.message = answer.forecast;
 }
 
@@ -488,8 +488,8 @@ GateAnswer ForecastSlo::look(const Generation& newcomer, const Outlook<E>& outlo
   budget.earn(outlook.pace(), share(), most);
   const double spare_s = idle ? most : outlook.spare_s();
   // Who returns when it was told is looked at on credit: later newcomers find less of the share.
-  const bool in_budget = place.on_time ? budget.left_s() > -most : budget.allows(most);
-  const double share_s = place.on_time ? most : budget.left_s();
+  const bool in_budget = place.returned() ? budget.left_s() > -most : budget.allows(most);
+  const double share_s = place.returned() ? most : budget.left_s();
   const double left_s = idle ? most : std::min(share_s, std::max(0.0, spare_s));
   const bool streams_can_wait = std::max(0.0, spare_s) >= budget.usual_s();
   if (!idle && (!streams_can_wait || !in_budget)) {
@@ -503,7 +503,7 @@ GateAnswer ForecastSlo::look(const Generation& newcomer, const Outlook<E>& outlo
   const double budget_s = share_s; // the budget before this forecast uses it
   const double began = clock();
   const std::vector<Promised> promised =
-      mode == ForecastMode::hard && !place.on_time ? room.expected(place.before, now) : std::vector<Promised>{};
+      mode == ForecastMode::hard && !place.returned() ? room.expected(place.before, now) : std::vector<Promised>{};
   detail::Forecasting<E> forecasting(*this, newcomer, outlook, began + left_s, promised);
   detail::Foreseen seen = forecasting.now();
   const double decided = clock();
@@ -514,7 +514,7 @@ GateAnswer ForecastSlo::look(const Generation& newcomer, const Outlook<E>& outlo
   answer.forecast = detail::forecast_text(seen, newcomer.slo);
   const bool late = (seen.ttft < Seconds{0} ? seen.looked : seen.ttft) > seen.kept.ttft; // waiting would not help
   const bool begins_soon =
-      place.on_time || outlook.arrival() + seen.ttft - now <= newcomer.slo.ttft * soon + place.prompt_s;
+      place.returned() || outlook.arrival() + seen.ttft - now <= newcomer.slo.ttft * soon + place.prompt_s;
   const bool holds = may_hold && !late && (!seen.good() || (seen.all && !begins_soon));
   if (holds || (mode == ForecastMode::hard && !seen.good())) {
     refuse(answer);

@@ -27,10 +27,12 @@ struct Promised {
 
 /// Remembers refused newcomers until they return, so that they are admitted in the order in which they came first, and
 /// not in the order in which they happen to ask again. A returning client is known by what it asks for: the same key,
-/// prompt, `max_tokens`, SLO and number among the choices of its request. It needs no header, so any client that
-/// retries when it is told is served in its turn. Rejected: a header with the ticket's number, which no client of the
-/// OpenAI API would send back. Clients that ask for the same have a ticket each, because one that comes before any of
-/// their times is taken for another client. One client that does not wait gets `most_alike` tickets at most.
+/// session, prompt, `max_tokens`, SLO, priority and number among the choices of its request. It needs no header, so any
+/// client that retries when it is told is served in its turn. Rejected: a header with the ticket's number, which no
+/// client of the OpenAI API would send back. Clients that ask for the same have a ticket each, because one that comes
+/// before any of their times is taken for another client. So one client that does not wait gets several: at most
+/// `most_alike`. Further ones get none. Rejected: to give them the newest ticket, whose client would find another time
+/// than the one that it was told.
 ///
 /// The time that a newcomer is told is one ticket's work after the last time named to those before it that are
 /// expected, in the share in which clients were seen to return. Its own work counts only if nobody is before its own
@@ -44,10 +46,10 @@ struct Promised {
 /// a fixed share for each key, which would leave places empty if there is one key or none.
 class WaitingRoom {
  public:
-  std::size_t most = 1024;    ///< tickets; further newcomers are told a time, and no place is kept for them
-  std::size_t most_alike = 4; ///< tickets of those that ask for the same
-  Seconds patience{2};        ///< a ticket is kept that long after the time that its client was told
-  Seconds early{0.001};       ///< a client that comes so much earlier is in time, because clients round
+  std::size_t most = 1024;     ///< tickets; further newcomers are told a time, and no place is kept for them
+  std::size_t most_alike = 16; ///< tickets of those that ask for the same
+  Seconds patience{2};         ///< a ticket is kept that long after the time that its client was told
+  Seconds early{0.001};        ///< a client that comes so much earlier is in time, because clients round
 
   static constexpr std::uint64_t after_all = std::numeric_limits<std::uint64_t>::max();
 
@@ -71,17 +73,16 @@ class WaitingRoom {
   /// Forgets the tickets of clients that did not return. Call before all others.
   void at(Seconds now);
   /// Returns the ticket of a newcomer: the oldest that fits, whose time has come, and whose client is not held. If
-  /// there is none, the newcomer is another client (null), unless so many ask for the same that it gets no ticket of
-  /// its own: then the newest.
+  /// there is none, the newcomer is another client (null).
   [[nodiscard]] const Ticket* find(std::uint64_t asks, Seconds now) const;
-  /// A newcomer has returned. `on_time`: not earlier than it was told.
-  void came(std::uint64_t number, bool on_time);
+  /// A ticket's client has returned.
+  void came(std::uint64_t number);
   /// It has returned in time and is held.
   void stays(std::uint64_t number);
   /// It was held, and has left without an answer.
   void leaves(std::uint64_t number);
-  /// It was admitted. `on_time`: not earlier than it was told. `waited`: since it returned, as a share of its TTFT SLO.
-  void admitted(std::uint64_t number, bool on_time, double waited);
+  /// It was admitted. `waited`: since it returned, as a share of its TTFT SLO.
+  void admitted(std::uint64_t number, double waited);
   /// It was refused by a forecast, although it returned in time. Call before `keep`.
   void was_told_wrong(std::uint64_t number);
   /// It will never be admitted.
@@ -99,7 +100,8 @@ class WaitingRoom {
     bool by_pace = false;             ///< `place_at` found that time
     SloLead margin{};                 ///< that a forecast keeps from its SLO
   };
-  /// Keeps a place for a refused newcomer: its own, if it has a ticket. Returns whether there is a place.
+  /// Keeps a place for a refused newcomer: its own, if it has a ticket. Returns whether there is a place: the room is
+  /// not full, and not too many have asked for the same.
   bool keep(const Generation& newcomer, const Refused& refused);
   /// Returns the requests that are expected, in the order of their times: of the tickets before number `before`, those
   /// that are held, now; and of those whose time has not passed, the share that clients were seen to return in, or none
@@ -115,8 +117,8 @@ class WaitingRoom {
 
  private:
   [[nodiscard]] Ticket* by_number(std::uint64_t number);
-  /// Makes room for a ticket of this key, if the room is full. Returns whether there is room.
-  [[nodiscard]] bool make_room(std::uint64_t salt);
+  /// Makes room for a ticket of this key that asks for that, if the room is full. Returns whether there is room.
+  [[nodiscard]] bool make_room(std::uint64_t salt, std::uint64_t asks);
   void learn(bool came);
   /// Moves the pace by `share` towards `factor` times the one from which a ticket's time was computed, if that is less.
   void slow_down(const Ticket& ticket, double share, double factor);

@@ -15,6 +15,8 @@ namespace sluice {
 SLUICE_INLINE std::uint64_t WaitingRoom::digest_of(const Generation& newcomer) {
   Fnv digest;
   digest.add(static_cast<std::int64_t>(newcomer.salt));
+  digest.add(static_cast<std::int64_t>(newcomer.session));
+  digest.add(static_cast<std::int64_t>(newcomer.priority));
   digest.add(static_cast<std::int64_t>(newcomer.sequence)); // the choices of one request return each
   digest.add(newcomer.max_tokens);
   digest.add(std::bit_cast<std::int64_t>(newcomer.slo.ttft.count()));
@@ -39,22 +41,15 @@ SLUICE_INLINE void WaitingRoom::at(Seconds now) {
 }
 
 SLUICE_INLINE const WaitingRoom::Ticket* WaitingRoom::find(std::uint64_t asks, Seconds now) const {
-  const Ticket* newest = nullptr;
-  std::size_t alike = 0;
-  for (const Ticket& one : tickets_) {
-    if (one.asks != asks) continue;
-    ++alike;
-    if (one.here) continue;
-    if (one.due <= now + early) return &one;
-    newest = &one;
-  }
-  return alike < most_alike ? nullptr : newest;
+  const auto found = std::find_if(tickets_.begin(), tickets_.end(), [&](const Ticket& one) {
+    return one.asks == asks && !one.here && one.due <= now + early;
+  });
+  return found == tickets_.end() ? nullptr : &*found;
 }
 
-SLUICE_INLINE void WaitingRoom::came(std::uint64_t number, bool on_time) {
+SLUICE_INLINE void WaitingRoom::came(std::uint64_t number) {
   Ticket* const ticket = by_number(number);
-  // A client that comes earlier says nothing about those that come when told.
-  if (ticket == nullptr || ticket->came || !on_time) return;
+  if (ticket == nullptr || ticket->came) return;
   ticket->came = true;
   learn(true);
 }
@@ -67,10 +62,10 @@ SLUICE_INLINE void WaitingRoom::leaves(std::uint64_t number) {
   if (Ticket* const ticket = by_number(number)) ticket->here = false;
 }
 
-SLUICE_INLINE void WaitingRoom::admitted(std::uint64_t number, bool on_time, double waited) {
+SLUICE_INLINE void WaitingRoom::admitted(std::uint64_t number, double waited) {
   // It says something about the pace from which its time was computed, which may have been long ago.
   constexpr double long_wait = 0.25;
-  if (const Ticket* const ticket = by_number(number); ticket != nullptr && on_time) {
+  if (const Ticket* const ticket = by_number(number)) {
     if (waited > long_wait)
       slow_down(*ticket, 0.1, 1 - 0.2 * std::min(waited, 1.0));
     else
@@ -96,7 +91,7 @@ SLUICE_INLINE Seconds WaitingRoom::place_at(double work, std::uint64_t before, S
 
 SLUICE_INLINE bool WaitingRoom::keep(const Generation& newcomer, const Refused& refused) {
   Ticket* const found = by_number(refused.number);
-  if (found == nullptr && !make_room(newcomer.salt)) return false;
+  if (found == nullptr && !make_room(newcomer.salt, refused.asks)) return false;
   Ticket& ticket = found == nullptr ? tickets_.emplace_back() : *found;
   if (found == nullptr) ticket.number = ++last_;
   ticket.asks = refused.asks;
@@ -137,7 +132,10 @@ SLUICE_INLINE WaitingRoom::Ticket* WaitingRoom::by_number(std::uint64_t number) 
   return found == tickets_.end() ? nullptr : &*found;
 }
 
-SLUICE_INLINE bool WaitingRoom::make_room(std::uint64_t salt) {
+SLUICE_INLINE bool WaitingRoom::make_room(std::uint64_t salt, std::uint64_t asks) {
+  const auto alike =
+      std::count_if(tickets_.begin(), tickets_.end(), [&](const Ticket& one) { return one.asks == asks; });
+  if (static_cast<std::size_t>(alike) >= most_alike) return false;
   if (tickets_.size() < most) return true;
   std::unordered_map<std::uint64_t, std::size_t> of; // tickets of each key
   for (const Ticket& one : tickets_) ++of[one.salt];

@@ -84,6 +84,7 @@ struct ReadOptions {
   std::vector<SloClass> slo_classes{}; ///< classes from which requests without their own SLO are drawn
   std::uint64_t class_seed = 1;        ///< seed of these draws
   bool open_sessions = false;          ///< requests of sessions arrive as recorded, whenever earlier ones are answered
+  bool opened_later = false;           ///< the same, but whoever reads the requests merges them (OpenSessions)
   bool arrivals_in_steps = false;      ///< arrivals count iterations (KnowsArrivalUnit); only for OrbitFlow's traces
 
   friend bool operator==(const ReadOptions&, const ReadOptions&) = default;
@@ -127,10 +128,11 @@ class Shaped {
  private:
   /// Whether the session's next request arrives by the trace, and not by its own delay after the answer.
   [[nodiscard]] bool arrives_as_recorded(const RequestSpec& request) const {
-    if (request.follows) return options_.open_sessions;
+    const bool open = options_.open_sessions || options_.opened_later;
+    if (request.follows) return open;
     // No turn of a recorded run follows another; elsewhere only a session's first turn does not.
     constexpr bool is_run = requires(Reader & reader) { reader.next_record(); };
-    return is_run || options_.open_sessions || request.session == 0;
+    return is_run || open || request.session == 0;
   }
   /// The next request comes sooner by the same factor as all. A time that no reader would take is not said.
   void scale(SessionHints& hints) const {

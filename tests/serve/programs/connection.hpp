@@ -116,9 +116,9 @@ inline std::string post(std::string_view path, std::string_view body, std::strin
   return text;
 }
 /// A connection on which one request has been sent, so that several requests can be under way.
-inline Connection asked(int port, std::string_view path, std::string_view body) {
+inline Connection asked(int port, std::string_view path, std::string_view body, std::string_view headers = "") {
   Connection connection(port);
-  connection.send(post(path, body, "Connection: close\r\n"));
+  connection.send(post(path, body, "Connection: close\r\n" + std::string{headers}));
   return connection;
 }
 /// The body of http://127.0.0.1:port/path; empty if there is no response.

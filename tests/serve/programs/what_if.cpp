@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -154,6 +155,45 @@ TEST_CASE("a recorded run of a server on a GPU replays to the same decisions on 
   check_replayed({"--model", "tiny", "--profile", profile, "--system", "OrbitFlow", "--kv-memory", "1MiB", "--slo-ttft",
                   "5", "--slo-tbt", "0.01", "--lanes", "each-way"},
                  "--backend cuda ");
+}
+
+TEST_CASE("a recorded run in which --gate hard held a request replays to the same decisions" *
+          needs_program("sluice-serve")) {
+  const std::vector<std::string> flags{"--model",    "llama3-8b", "--simulate", "a5000",     "--system",
+                                       "VllmSwap",   "--gate",    "hard",       "--context", "4096",
+                                       "--slo-ttft", "20",        "--slo-tbt",  "0.1",       "--max-batch-tokens",
+                                       "2048"};
+  const Files files;
+  ServerProcess server(files.flags(flags));
+  const auto ask = [&](int prompt, int most, const char* more) {
+    json body{
+        {"prompt", std::vector<int>(static_cast<std::size_t>(prompt), 5)}, {"max_tokens", most}, {"stream", true}};
+    return sluice_test::asked(server.port(), "/v1/completions", body.dump(), more);
+  };
+  auto first = ask(20, 80, "");
+  CHECK(first.read_until("data: "));
+  auto held = ask(2000, 5, ""); // its prompt takes a step that is longer than the first one's TBT
+  auto refused = ask(2000, 5, "x-slo-ttft-ms: 700\r\n");
+  CHECK(refused.response().status == 429);
+  CHECK(first.rest().find("[DONE]") != std::string::npos);
+  CHECK(held.rest().find("[DONE]") != std::string::npos);
+  server.signal(SIGTERM);
+  CHECK(server.wait() == 0);
+  const std::string record = content(files.record);
+  CHECK(std::count(record.begin(), record.end(), '\n') == 2);
+  const std::size_t at = record.find("\"submitted_ts\"");
+  REQUIRE(at != std::string::npos);
+
+  const auto replayed = [&] { return run_program("sluice-serve", joined(flags) + files.replay() + "2>&1"); };
+  const Ran same = replayed();
+  INFO(same.out);
+  CHECK(same.code == 0);
+  CHECK(same.out.find("2 requests replayed") == 0);
+  CHECK(content(files.again) == content(files.decisions));
+  // On its arrival it would have run at once.
+  const std::size_t end = record.find_first_of(",}", at);
+  std::ofstream(files.record) << record.substr(0, at) << "\"ignored\": 0" << record.substr(end);
+  CHECK(replayed().out.find("--replay-clock: step ") != std::string::npos);
 }
 
 TEST_CASE("--record writes a trace that sluice-compare reads, with the same number of requests" *

@@ -579,3 +579,60 @@ TEST_CASE("blocks that are to leave first are the next to leave, whatever was us
     CHECK(checked >= 50);
   }
 }
+
+TEST_CASE("no block outlives one that is to leave first, whichever were pinned and used meanwhile") {
+  for (const Replacement replacement :
+       {Replacement::least_recent, Replacement::least_frequent, Replacement::adaptive, Replacement::least_worth}) {
+    CAPTURE(name(replacement));
+    std::size_t first = 0, others = 0;
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+      Random random(seed);
+      const std::size_t capacity = 2 + random.below(12);
+      TierStore store(TokenBlocks{static_cast<std::int64_t>(capacity)}, replacement);
+      std::set<BlockKey> held, pinned, leave_first;
+      const auto any_of = [&random](const std::set<BlockKey>& keys) {
+        return *std::next(keys.begin(), static_cast<std::ptrdiff_t>(random.below(keys.size())));
+      };
+      const auto stays = [&pinned](BlockKey key) { return pinned.count(key) > 0; };
+      const auto leaves = [&](BlockKey key) {
+        const bool waits =
+            std::any_of(leave_first.begin(), leave_first.end(), [&](BlockKey one) { return !stays(one); });
+        REQUIRE(leave_first.count(key) == (waits ? 1 : 0));
+        ++(waits ? first : others);
+        held.erase(key);
+        leave_first.erase(key);
+      };
+      for (int step = 0; step < 800; ++step) {
+        const BlockKey key = held.empty() ? BlockKey{} : any_of(held);
+        switch (held.empty() ? 4 : random.below(8)) {
+        case 0:
+          if (leave_first.count(key) == 0) pinned.insert(key);
+          break;
+        case 1:
+          if (pinned.empty()) break;
+          pinned.erase(pinned.find(any_of(pinned)));
+          for (const BlockKey one : held) // as after an unpin; only those that no longer stay
+            if (!stays(one)) store.may_leave(one);
+          break;
+        case 2:
+          if (!stays(key)) {
+            store.leave_first({&key, 1}, [](std::size_t) { return false; });
+            leave_first.insert(key);
+          }
+          break;
+        case 3:
+          store.touch({&key, 1}, [](std::size_t) { return 1.0; });
+          leave_first.erase(key);
+          break;
+        default:
+          const BlockKey next = next_key(BlockKey{}, random.below(3 * capacity));
+          if (held.count(next) > 0 || store.make_room_for(1, 1, stays, leaves) == 0) break;
+          store.store({&next, 1}, TierStore::Forget{}, [](std::size_t) { return 1.0; });
+          held.insert(next);
+        }
+      }
+    }
+    CHECK(first > 1'000);
+    CHECK(others > 1'000);
+  }
+}

@@ -7,7 +7,6 @@
 #include "sluice/serve/http_framing.hpp"
 
 #include <boost/asio.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 
@@ -206,13 +205,9 @@ class HttpSession final : public OpenConnection {
     lowest().expires_after(head_time()); // the handshake has the same time limit as a head
     if (!co_await connection_->greet(stream_)) co_return;
     for (bool first = true; !*draining_ || first; first = false) {
-      Parser parser;
-      parser.header_limit(static_cast<std::uint32_t>(limits_->max_header));
-      parser.body_limit(limits_->max_body);
-      parser.get().body().count_in(*bodies_);
-      HttpRequest request;
-      if (!co_await read(parser, request, first)) break;
-      if (!co_await answer(parser.release(), std::move(request))) break;
+      if (!co_await take_request(first)) break;
+      watch();
+      if (!co_await write()) break;
     }
     co_await part();
   }
@@ -242,6 +237,19 @@ class HttpSession final : public OpenConnection {
   auto& lowest() { return boost::beast::get_lowest_layer(stream_); }
   auto& socket() { return lowest().socket(); }
 
+  /// Reads a request and passes it to the application, whose response is `reply_` from then on. Returns false if the
+  /// connection has ended, or if the request was refused and the connection must end. A coroutine of its own, so that
+  /// nothing of the request is in memory while a long response is written.
+  detail::asio::awaitable<bool> take_request(bool first) {
+    Parser parser;
+    parser.header_limit(static_cast<std::uint32_t>(limits_->max_header));
+    parser.body_limit(limits_->max_body);
+    parser.get().body().count_in(*bodies_);
+    HttpRequest request;
+    if (!co_await read(parser, request, first)) co_return false;
+    answer(parser.release(), std::move(request));
+    co_return true;
+  }
   /// Reads one request into `request`, without its body. Returns false if the connection has ended, or if the request
   /// was refused and the connection must end.
   detail::asio::awaitable<bool> read(Parser& parser, HttpRequest& request, bool first) {
@@ -403,9 +411,8 @@ class HttpSession final : public OpenConnection {
                        [](const auto& field) { return boost::beast::http::token_list{field.value()}.exists("close"); });
   }
 
-  /// Passes the request to the application and writes its response. Returns false if the connection ends after it.
-  detail::asio::awaitable<bool> answer(Request message, HttpRequest request) {
-    using namespace boost::asio::experimental::awaitable_operators;
+  /// Passes the request to the application.
+  void answer(Request message, HttpRequest request) {
     reply_ = std::make_shared<detail::HttpReply>(stream_.get_executor());
     reply_->max_unread = limits_->max_unread;
     reply_->keep_alive = message.keep_alive() && !asks_to_close(message) && !*draining_ && full_.empty();
@@ -414,30 +421,24 @@ class HttpSession final : public OpenConnection {
     request.body = message.body().take_text(); // stays counted until the application has read it
     const bool head_only = request.method == "HEAD";
     lowest().expires_never();
-    // Uses its own pointer: `reply_` may belong to another request when the exchange is destroyed.
-    const std::shared_ptr<detail::HttpReply> reply = reply_;
     buffer_.shrink_to_fit(); // during a long stream the client sends nothing
-    app_->handle(std::move(request), std::make_unique<detail::BeastExchange>(reply, *app_, head_only));
-    message = {}; // freed: this coroutine lives as long as the response takes
-    co_await (write(*reply) || watch(*reply));
-    reply_ = nullptr;
-    if (!reply->sent) {
-      reply->leave();
-      boost::system::error_code ignored;
-      socket().close(ignored);
-      co_return false;
-    }
-    reply->on_gone = nullptr;
-    co_return reply->keep_alive;
+    app_->handle(std::move(request), std::make_unique<detail::BeastExchange>(reply_, *app_, head_only));
+  }
+  /// Gives up the response and the connection.
+  void drop() {
+    reply_->leave();
+    boost::system::error_code ignored;
+    socket().close(ignored);
   }
 
-  /// Writes the response while the application produces it, and sends all available bytes in one write.
-  detail::asio::awaitable<void> write(detail::HttpReply& reply) {
+  /// Writes the response while the application produces it, and sends all available bytes in one write. Returns whether
+  /// the connection can take another request.
+  detail::asio::awaitable<bool> write() {
+    detail::HttpReply& reply = *reply_;
     std::string piece;
-    for (;;) {
-      if (reply.gone) co_return;
-      if (reply.unsent.empty()) {
-        if (reply.finished) break;
+    // Until the response is complete or nobody reads it; and until `watch` is over, which uses the buffer.
+    while (watching_ || !(reply.sent || reply.gone)) {
+      if (reply.sent || reply.gone || (reply.unsent.empty() && !reply.finished)) {
         reply.waiting = true;
         co_await reply.wake.async_wait(detail::as_tuple_awaitable);
         reply.waiting = false;
@@ -458,24 +459,35 @@ class HttpSession final : public OpenConnection {
         if (error == detail::asio::error::would_block)
           std::tie(error, bytes) = co_await stream_.async_write_some(rest, detail::as_tuple_awaitable);
         writing_ = false;
-        if (error) co_return;
+        if (error) drop();
+        if (error) break;
         at += bytes;
         reply.in_flight = piece.size() - at;
       }
+      if (!reply.finished || !reply.unsent.empty() || reply.gone) continue;
+      reply.sent = true;
+      lowest().cancel(); // `watch`
     }
-    reply.sent = true;
+    reply.on_gone = nullptr;
+    const bool more = reply.sent && reply.keep_alive;
+    reply_ = nullptr;
+    co_return more;
   }
 
-  /// Returns when the client disconnects or has sent too much ahead. Bytes that arrive during the response belong to
-  /// the next request and wait in the buffer. (Rejected: leaving them in the kernel. The server would not notice that
-  /// the client has disconnected, and a stream would continue.)
-  detail::asio::awaitable<void> watch(detail::HttpReply& reply) {
-    while (buffer_.size() <= limits_->max_ahead) {
-      auto [error, bytes] = co_await stream_.async_read_some(
-          buffer_.prepare(std::clamp(buffer_.size(), watch_bytes, read_bytes)), detail::as_tuple_awaitable);
-      buffer_.commit(bytes); // even if the response is complete by now: the bytes begin the next request
-      if (error || reply.sent) co_return;
-    }
+  /// Drops the connection when the client disconnects or has sent too much ahead. Bytes that arrive during the response
+  /// belong to the next request and wait in the buffer. (Rejected: leaving them in the kernel. The server would not
+  /// notice that the client has disconnected, and a stream would continue. And a coroutine beside `write`, which takes
+  /// a kilobyte more for each stream.)
+  void watch() {
+    watching_ = true;
+    stream_.async_read_some(buffer_.prepare(std::clamp(buffer_.size(), watch_bytes, read_bytes)),
+                            [this](boost::system::error_code error, std::size_t bytes) {
+                              watching_ = false;
+                              buffer_.commit(bytes); // even if the response is complete by now
+                              if (reply_->sent || reply_->gone) return reply_->notify();
+                              if (error || buffer_.size() > limits_->max_ahead) return drop();
+                              watch();
+                            });
   }
 
   static constexpr std::size_t read_bytes = 4096;
@@ -495,7 +507,8 @@ class HttpSession final : public OpenConnection {
   std::shared_ptr<detail::HttpReply> reply_;
   Clock::time_point taken_; ///< when the current write began
   bool writing_ = false;
-  bool reading_ = false; ///< a request is arriving
+  bool watching_ = false; ///< `watch` waits for the client
+  bool reading_ = false;  ///< a request is arriving
   bool parted_ = false;
 };
 

@@ -48,7 +48,7 @@ class TierStore {
     SLUICE_ASSERT(capacity.count() >= 0, "no negative number of blocks");
     blocks_.reserve(capacity_);
     index_ = KeyIndex(capacity_);
-    lists_.resize(replacement == Replacement::adaptive ? 3 : 1);
+    lists_.resize(released + 1);
     if (replacement == Replacement::adaptive) ghosts_ = Ghosts(capacity_);
     if (replacement == Replacement::least_worth) {
       worth_.reserve(capacity_);
@@ -194,8 +194,9 @@ class TierStore {
   /// in no list, and `newer` is its place in `aside_`.
   static constexpr std::uint32_t not_held = nobody - 1, set_aside = nobody - 2;
   static constexpr std::size_t ahead = 8; ///< keys whose places are fetched early
-  /// ARC's lists: used once or more often; of held blocks, and of those that it remembers. And the held blocks that
-  /// leave first, whatever the target: nobody will use them, so ARC learns nothing from them and remembers none.
+  /// ARC's lists: used once or more often; of held blocks, and of those that it remembers. LRU's only list is the
+  /// first, and LFU makes others. And the held blocks that leave first, whatever ARC's target: nobody will use them, so
+  /// ARC learns nothing from them and remembers none.
   enum : std::uint32_t { once = 0, often = 1, released = 2 };
 
   using Block = TierBlock;
@@ -216,17 +217,20 @@ class TierStore {
   void unlink(std::uint32_t block) {
     const Block& of = blocks_[block];
     List& list = lists_[of.list];
-    --list.count;
-    if (of.older == set_aside) return aside_.remove(of.newer);
-    (of.older == nobody ? list.oldest : blocks_[of.older].newer) = of.newer;
-    (of.newer == nobody ? list.newest : blocks_[of.newer].older) = of.older;
+    if (of.older == set_aside) {
+      aside_.remove(of.newer);
+    } else {
+      (of.older == nobody ? list.oldest : blocks_[of.older].newer) = of.newer;
+      (of.newer == nobody ? list.newest : blocks_[of.newer].older) = of.older;
+    }
+    if (--list.count == 0 && of.list > released) drop_list(of.list);
   }
   /// The block stays: evictions do not see it any more. Its list still counts it.
   void stay(std::uint32_t block) {
     Block& of = blocks_[block];
     if (of.older == set_aside) return aside_.keep_first(of.newer);
-    unlink(block);
     ++lists_[of.list].count;
+    unlink(block);
     of.older = set_aside;
     of.newer = aside_.add(block, of.list);
   }
@@ -246,15 +250,14 @@ class TierStore {
     unlink(block);
     append(block, to);
   }
-  /// The block is the oldest of the list that loses blocks first.
+  /// The block is the next to leave.
   void move_first(std::uint32_t block) {
-    const std::uint32_t from = blocks_[block].list;
-    const std::uint32_t to = replacement_ == Replacement::least_frequent ? lowest_
-                             : replacement_ == Replacement::adaptive     ? std::uint32_t{released}
-                                                                         : 0;
     unlink(block);
-    link(block, to, nobody, lists_[to].oldest);
-    if (replacement_ == Replacement::least_frequent) drop_if_empty(from);
+    link(block, released, nobody, lists_[released].oldest);
+  }
+  /// The oldest block of those that leave first, or else of `list`.
+  [[nodiscard]] std::uint32_t oldest_of(std::uint32_t list) const {
+    return lists_[lists_[released].count > 0 ? std::uint32_t{released} : list].oldest;
   }
   std::uint32_t new_block(BlockKey key) {
     std::uint32_t block = free_;
@@ -282,9 +285,7 @@ class TierStore {
     return block;
   }
   void erase(std::uint32_t block) {
-    const std::uint32_t list = blocks_[block].list;
     unlink(block);
-    if (replacement_ == Replacement::least_frequent) drop_if_empty(list);
     free_block(block);
     --size_;
   }
@@ -318,16 +319,8 @@ class TierStore {
     return touched;
   }
   void touch_block(std::uint32_t block) {
-    switch (replacement_) {
-    case Replacement::least_recent:
-      return move(block, 0);
-    case Replacement::least_frequent:
-      return use_once_more(block);
-    case Replacement::adaptive:
-      return move(block, often);
-    case Replacement::least_worth:
-      return;
-    }
+    if (replacement_ == Replacement::least_frequent) return use_once_more(block);
+    if (replacement_ != Replacement::least_worth) move(block, replacement_ == Replacement::adaptive ? often : once);
   }
 
   /// Evicts one block that does not stay. False: there is none, or with worth, none that is worth at most `worth`.
@@ -344,16 +337,16 @@ class TierStore {
       replacement_ == Replacement::adaptive ? evict_and_remember(block, evicted) : evict(block, evicted);
       return true;
     };
+    if (evicts_from(released)) return true;
     switch (replacement_) {
-    case Replacement::least_recent:
-      return evicts_from(0);
     case Replacement::least_frequent:
       for (std::uint32_t list = lowest_; list != nobody; list = lists_[list].higher)
         if (evicts_from(list)) return true;
       return false;
+    case Replacement::least_recent:
     case Replacement::adaptive: {
       const std::uint32_t list = losing_list(static_cast<std::size_t>(target_));
-      return evicts_from(released) || evicts_from(list) || evicts_from(list == once ? often : once);
+      return evicts_from(list) || evicts_from(list == once ? often : once);
     }
     case Replacement::least_worth:
       break;
@@ -374,7 +367,7 @@ class TierStore {
           --wanted;
         }
       }
-      while (size_ + wanted > capacity_) evict(lists_[0].oldest, evicted);
+      while (size_ + wanted > capacity_) evict(oldest_of(0), evicted);
       if (wanted == 0) return 0;
     }
     std::size_t stored = 0;
@@ -401,20 +394,23 @@ class TierStore {
         use_once_more(block);
         continue;
       }
-      if (size_ == capacity_) evict(lists_[lowest_].oldest, evicted);
-      if (lowest_ == nobody || lists_[lowest_].uses != 1) lowest_ = new_list(1, nobody, lowest_);
-      insert(keys[i], lowest_);
+      if (size_ == capacity_) evict(oldest_of(lowest_), evicted);
+      insert(keys[i], used_once());
       ++stored;
     }
     return stored;
   }
+  [[nodiscard]] std::uint32_t used_once() {
+    if (lowest_ == nobody || lists_[lowest_].uses != 1) lowest_ = new_list(1, nobody, lowest_);
+    return lowest_;
+  }
   void use_once_more(std::uint32_t block) {
     const std::uint32_t from = blocks_[block].list;
+    if (from == released) return move(block, used_once());
     const std::uint32_t uses = lists_[from].uses + 1;
     std::uint32_t to = lists_[from].higher;
     if (to == nobody || lists_[to].uses != uses) to = new_list(uses, from, to);
     move(block, to);
-    drop_if_empty(from);
   }
   std::uint32_t new_list(std::uint32_t uses, std::uint32_t lower, std::uint32_t higher) {
     std::uint32_t list = free_list_;
@@ -429,9 +425,8 @@ class TierStore {
     if (higher != nobody) lists_[higher].lower = list;
     return list;
   }
-  void drop_if_empty(std::uint32_t list) {
+  void drop_list(std::uint32_t list) {
     const List of = lists_[list];
-    if (of.count > 0) return;
     (of.lower == nobody ? lowest_ : lists_[of.lower].higher) = of.higher;
     if (of.higher != nobody) lists_[of.higher].lower = of.lower;
     lists_[list].higher = free_list_;

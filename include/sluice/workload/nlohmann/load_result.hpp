@@ -25,6 +25,7 @@ struct LoadResult {
   std::string_view kind; ///< the program that wrote the result
   std::vector<ClientRecord> requests;
   std::int64_t failed = 0;
+  std::int64_t warm_up = 0;       ///< requests of the generator's warm-up, which are left out, too
   std::int64_t without_first = 0; ///< requests whose first token has no time (no streaming); `first_token` is the last
                                   ///< one's
 };
@@ -36,8 +37,9 @@ double first_of(std::initializer_list<double> numbers);
 
 } // namespace detail
 
-/// Reads the result of a load generator (`trace_kinds`). The content identifies the program. Failed requests are
-/// counted and left out. `benchmark`: the one to read of a result with several, from 1; 0: there is only one.
+/// Reads the result of a load generator (`trace_kinds`). The content identifies the program. Failed requests and those
+/// of a warm-up are counted and left out. `benchmark`: the one to read of a result with several, from 1; 0: there is
+/// only one.
 Expected<LoadResult> read_load_result(const std::string& path, std::int64_t benchmark = 0);
 
 } // namespace sluice

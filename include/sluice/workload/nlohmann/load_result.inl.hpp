@@ -30,6 +30,7 @@ class LoadRequests {
   LoadRequests(std::string_view kind, std::array<const char*, 6> fields) : fields_(fields) { result_.kind = kind; }
 
   void failed() { ++result_.failed; }
+  void warm_up() { ++result_.warm_up; }
   /// `where` identifies the request. `needs_first`: a missing time of the first token is an error.
   void add(std::string where, LoadFigures of, bool needs_first = true) {
     if (wrong_) return;
@@ -51,7 +52,8 @@ class LoadRequests {
     for (std::size_t i = 4; i < 6; ++i)
       if (!(all.at(i) >= 1 && all.at(i) <= static_cast<double>(max_request_tokens) &&
             all.at(i) == std::floor(all.at(i))))
-        return refuse(name(i) + " is no whole number of tokens", "1 or more");
+        return refuse(name(i) + (std::isnan(all.at(i)) ? " is missing or no number" : " is no whole number of tokens"),
+                      "tokens, 1 or more");
     ClientRecord& one = result_.requests.emplace_back();
     one.due_s = of.due;
     one.record.prompt = Tokens{static_cast<std::int64_t>(of.prompt)};
@@ -190,17 +192,21 @@ inline Expected<LoadResult> read_guidellm(const nlohmann::json& result, const st
   return requests.take(path);
 }
 
-/// SGLang's bench_serving appends a line for each run. A line may be longer than LineReader allows.
-inline Expected<LoadResult> read_sglang(const std::string& path, std::int64_t wanted, const TraceKind& kind) {
+/// SGLang's bench_serving, and vLLM's with --append-result, add a line for each run. A line may be longer than
+/// LineReader allows. Without --append-result vLLM's result may take several lines.
+inline Expected<LoadResult> read_runs(const std::string& path, std::int64_t wanted, const TraceKind& kind) {
   const Expected<std::string> text = read_json_text(path, std::size_t{1} << 30);
   if (!text) return text.error();
+  const bool sglang = kind.generator == LoadGenerator::sglang;
   std::vector<std::string_view> runs;
   for (std::string_view rest = *text; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     if (line.find_first_not_of(" \t\r") != std::string_view::npos) runs.push_back(line);
   }
-  Expected<std::size_t> chosen = chosen_benchmark(path, "SGLang bench_serving", runs.size(), wanted);
+  if (!sglang && (runs.size() < 2 || !nlohmann::json::accept(runs.front()))) runs = {*text};
+  Expected<std::size_t> chosen =
+      chosen_benchmark(path, sglang ? "SGLang bench_serving" : "vllm bench serve", runs.size(), wanted);
   if (!chosen) {
     // A choice would not help a file whose runs cannot be read.
     const Expected<nlohmann::json> first = parse_json_object(runs.empty() ? *text : runs.front(), path, 1);
@@ -224,7 +230,15 @@ inline Expected<LoadResult> read_aiperf(LineReader lines) {
     const Expected<nlohmann::json> one = parse_json_object(**line, lines.name(), lines.number());
     if (!one) return one.error();
     const auto error = one->find("error");
-    if (error != one->end() && !error->is_null()) {
+    const auto metadata = one->find("metadata");
+    const auto says = [&](const char* field, const nlohmann::json& value) {
+      return metadata != one->end() && metadata->is_object() && metadata->value(field, nlohmann::json{}) == value;
+    };
+    if (says("benchmark_phase", "warmup")) {
+      requests.warm_up();
+      continue;
+    }
+    if ((error != one->end() && !error->is_null()) || says("was_cancelled", true)) {
       requests.failed();
       continue;
     }
@@ -234,8 +248,8 @@ inline Expected<LoadResult> read_aiperf(LineReader lines) {
       if (std::isnan(value)) return value;
       const nlohmann::json& of = (*one)["metrics"][metric];
       const std::string unit = of.contains("unit") && of["unit"].is_string() ? of["unit"].get<std::string>() : "ms";
-      constexpr std::array<std::pair<std::string_view, double>, 4> units{
-          {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"sec", 1.0}}};
+      constexpr std::array<std::pair<std::string_view, double>, 5> units{
+          {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"sec", 1.0}, {"s", 1.0}}};
       for (const auto& [name, factor] : units)
         if (unit == name) return value * factor;
       return std::numeric_limits<double>::quiet_NaN();
@@ -309,10 +323,11 @@ SLUICE_READERS_INLINE Expected<LoadResult> read_load_result(const std::string& p
                      (*kind == nullptr ? seen_fields(path) : ", but " + std::string{(*kind)->name}),
                  "a file of vllm bench serve --save-detailed, GuideLLM, AIPerf, SGLang or blis observe"};
   const LoadGenerator generator = (*kind)->generator;
-  if (benchmark != 0 && generator != LoadGenerator::guidellm && generator != LoadGenerator::sglang)
+  if (benchmark != 0 && (generator == LoadGenerator::blis || generator == LoadGenerator::aiperf))
     return Error{ErrorCode::bad_input, "--benchmark", "a result of " + std::string{(*kind)->name} + " is one benchmark",
                  "no such flag, or GuideLLM's report"};
-  if (generator == LoadGenerator::sglang) return detail::read_sglang(path, benchmark, **kind);
+  if (generator == LoadGenerator::sglang || generator == LoadGenerator::vllm_bench)
+    return detail::read_runs(path, benchmark, **kind);
   if (generator == LoadGenerator::blis || generator == LoadGenerator::aiperf) {
     Expected<LineReader> lines = LineReader::open(path);
     if (!lines) return lines.error();
@@ -323,8 +338,7 @@ SLUICE_READERS_INLINE Expected<LoadResult> read_load_result(const std::string& p
   constexpr std::size_t longest = std::size_t{1} << 30;
   const Expected<nlohmann::json> whole = read_json_object(path, longest);
   if (!whole) return whole.error();
-  if (generator == LoadGenerator::guidellm) return detail::read_guidellm(*whole, path, benchmark);
-  return detail::read_lists(*whole, path, **kind);
+  return detail::read_guidellm(*whole, path, benchmark);
 }
 
 } // namespace sluice

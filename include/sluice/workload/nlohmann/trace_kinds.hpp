@@ -74,6 +74,7 @@ std::string trace_kinds_table();
 struct FirstFields {
   bool json = false;
   std::vector<std::string> names;
+  std::string other; ///< what the file is instead: "compressed (gzip)"; empty if it may be a trace
 };
 
 /// Reads at most the first 4 MiB of a file: the fields of large objects are those that begin there. Empty for an empty
@@ -84,7 +85,8 @@ Expected<FirstFields> first_fields(const std::string& path);
 /// reader then reports its format's error. A folder with .json files is a folder of agents' sessions.
 Expected<const TraceKind*> recognise(const std::string& path);
 
-/// What a file's first fields are, for an error: ", and its columns are a, b, c"; empty if it has none.
+/// What a file's first fields are, for an error: ", and its columns are a, b, c", or ", and it is empty"; empty if it
+/// has none.
 std::string seen_fields(const std::string& path);
 
 } // namespace sluice

@@ -18,7 +18,7 @@
 
 namespace sluice::detail {
 
-inline constexpr std::array<TraceKind, 15> all_trace_kinds{{
+inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
     {TraceFormat::azure,
      LoadGenerator::none,
      "Azure's LLM inference trace",
@@ -128,8 +128,18 @@ inline constexpr std::array<TraceKind, 15> all_trace_kinds{{
      "`vllm bench serve --save-result --save-detailed`, and a run of `vllm bench sweep serve`",
      true,
      {"input_lens"},
-     "an entry of `input_lens`, `output_lens`, `errors`",
+     "an entry of `input_lens`, `output_lens`, `errors`; of several runs (`--append-result`), `--benchmark N`",
      "`start_times` (since vLLM 0.11), `ttfts`, `itls`: seconds",
+     "-",
+     0,
+     "vLLM (Apache-2.0)"},
+    {TraceFormat::load,
+     LoadGenerator::vllm_bench,
+     "`vllm bench serve --save-result` alone",
+     true,
+     {"num_prompts", "burstiness"},
+     "none: it is refused",
+     "-",
      "-",
      0,
      "vLLM (Apache-2.0)"},
@@ -187,7 +197,7 @@ struct TopFields : nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { return deeper(); }
   bool start_object(std::size_t) override { return ++depth > 0; }
   bool end_object() override { return --depth > 0; }
-  bool start_array(std::size_t) override { return ++depth > 1; } // not an array of objects
+  bool start_array(std::size_t) override { return ++depth > 1; }
   bool end_array() override { return --depth > 0; }
   bool key(string_t& name) override {
     if (depth == 1) names.push_back(name);
@@ -201,6 +211,34 @@ struct TopFields : nlohmann::json_sax<nlohmann::json> {
  private:
   [[nodiscard]] bool deeper() const { return depth > 0; }
 };
+
+/// The fields of the object with which a text begins.
+inline std::vector<std::string> top_fields(std::string_view text) {
+  TopFields top;
+  nlohmann::json::sax_parse(text.begin(), text.end(), &top, nlohmann::json::input_format_t::json, false);
+  return std::move(top.names);
+}
+
+/// What a file that begins so is, if it is no trace: "compressed (gzip)".
+inline std::string other_file(std::string_view text) {
+  using namespace std::string_view_literals;
+  constexpr std::array<std::pair<std::string_view, const char*>, 7> known{
+      {{"\x1F\x8B"sv, "compressed (gzip)"},
+       {"\x28\xB5\x2F\xFD"sv, "compressed (zstd)"},
+       {"PK\x03\x04"sv, "compressed (zip)"},
+       {"PAR1"sv, "a Parquet table"},
+       {"\xFF\xFE"sv, "in UTF-16, not in UTF-8"},
+       {"\xFE\xFF"sv, "in UTF-16, not in UTF-8"},
+       {"SQLite format 3"sv, "an SQLite database"}}};
+  for (const auto& [begin, what] : known)
+    if (text.starts_with(begin)) return what;
+  if (!text.starts_with('[')) return {};
+  const std::size_t first = text.find_first_not_of(" \t\r\n", 1);
+  std::string fields;
+  if (first != std::string_view::npos && text[first] == '{')
+    for (const std::string& one : top_fields(text.substr(first))) fields += (fields.empty() ? "" : ", ") + excerpt(one);
+  return "one JSON list" + (fields.empty() ? "" : " of objects with the fields " + fields);
+}
 
 inline bool has_signs(const FirstFields& fields, const TraceKind& kind) {
   if (fields.json != kind.json) return false;
@@ -286,13 +324,16 @@ SLUICE_READERS_INLINE Expected<FirstFields> first_fields(const std::string& path
   FirstFields fields;
   const std::size_t mark = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
   const std::size_t begin = text.find_first_not_of(" \t\r\n", mark);
-  if (begin == std::string::npos) return fields;
-  fields.json = text[begin] == '{';
+  if (begin == std::string::npos) {
+    fields.other = "empty";
+    return fields;
+  }
+  const std::string_view shown = std::string_view(text).substr(begin);
+  fields.other = detail::other_file(shown);
+  if (!fields.other.empty()) return fields;
+  fields.json = shown.starts_with('{');
   if (fields.json) {
-    detail::TopFields top;
-    nlohmann::json::sax_parse(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end(), &top,
-                              nlohmann::json::input_format_t::json, false);
-    fields.names = std::move(top.names);
+    fields.names = detail::top_fields(shown);
     return fields;
   }
   CsvRecords records{LineReader{std::make_unique<std::istringstream>(std::move(text)), path}};
@@ -317,6 +358,7 @@ SLUICE_READERS_INLINE Expected<const TraceKind*> recognise(const std::string& pa
 
 SLUICE_READERS_INLINE std::string seen_fields(const std::string& path) {
   const Expected<FirstFields> fields = first_fields(path);
+  if (fields && !fields->other.empty()) return ", and it is " + excerpt(fields->other, 200);
   if (!fields || fields->names.empty()) return {};
   std::string seen;
   for (const std::string& one : fields->names) seen += (seen.empty() ? "" : ", ") + excerpt(one);

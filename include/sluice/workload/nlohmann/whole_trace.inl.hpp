@@ -207,10 +207,13 @@ SLUICE_READERS_INLINE Expected<WholeTrace> whole_trace(const LoadResult& result,
   WholeTrace trace;
   for (const ClientRecord& one : result.requests)
     trace.add({}, {.spec = RequestSpec{Seconds{one.due_s}, one.record.prompt, one.record.output, one.record.slo}});
-  if (result.failed > 0)
-    trace.remark = std::to_string(result.failed) + " failed request" + (result.failed > 1 ? "s" : "") + " left out";
-  if (result.without_first > 0)
-    trace.remark += (trace.remark.empty() ? "" : ", ") + std::string{"no time of a first token (no streaming)"};
+  const auto remark = [&](const std::string& what) { trace.remark += (trace.remark.empty() ? "" : ", ") + what; };
+  const auto left_out = [&](std::int64_t count, const char* what) {
+    if (count > 0) remark(std::to_string(count) + " " + what + (count > 1 ? "s" : "") + " left out");
+  };
+  left_out(result.failed, "failed request");
+  left_out(result.warm_up, "warm-up request");
+  if (result.without_first > 0) remark("no time of a first token (no streaming)");
   if (Status complete = trace.complete(path); !complete) return complete.error();
   return trace;
 }
