@@ -61,7 +61,7 @@ TEST_CASE("the examples are numbered from 1 in the order of their table, none lo
   for (const fs::directory_entry& entry : fs::directory_iterator("examples"))
     if (entry.path().extension() == ".cpp") files.insert(entry.path().filename().string());
   CHECK(files.size() >= 6);
-  CHECK(files.size() <= 12);
+  CHECK(files.size() <= 13);
   std::size_t number = 0, at = 0;
   for (const std::string& file : files) { // sorted
     ++number;
@@ -204,4 +204,13 @@ TEST_CASE("plan_one_instance: planned is shorter than by hand, and proven" * nee
   CHECK(steps[2] < steps[3]); // less memory
   CHECK(out.find("proven") != std::string::npos);
   CHECK(out.find("no plan for 100 blocks: the limit is device memory\n") != std::string::npos);
+}
+
+TEST_CASE("a_router: a router of one's own finds more than a round robin, and its first tokens come sooner than with others" *
+          needs_program("a_router")) {
+  const std::string out = printed_by("a_router");
+  const std::vector<double> turns = row(out, "RoundRobin"), own = row(out, "FoundUnlessBusy"); // served, found, TTFT, …
+  for (const char* other : {"RoundRobin", "LeastLoaded", "BySession"}) CHECK(own[2] < row(out, other)[2]);
+  CHECK(own[1] > 1.5 * turns[1]);
+  CHECK(own[0] == turns[0]);
 }

@@ -169,7 +169,7 @@ class Fleet {
       const auto [first, last] = part_of(ranks, all.size());
       std::vector<typename std::tuple_element_t<I, std::tuple<Pool<Es>...>>::Config> mine;
       for (std::size_t i = first; i < last; ++i) mine.push_back(std::move(all[i]));
-      auto pool = std::tuple_element_t<I, std::tuple<Pool<Es>...>>::make(std::move(mine), first);
+      auto pool = std::tuple_element_t<I, std::tuple<Pool<Es>...>>::make(std::move(mine), first, reads);
       if (!pool && status.ok()) status = pool.error();
       return pool;
     };
@@ -187,6 +187,7 @@ class Fleet {
       for (std::size_t i = first; i < counts[0]; ++i) fleet.fronts_[0].opens[i] = never_due;
     fleet.tracks_ = pools == 2 || !fleet.settings_.failures.at.empty();
     fleet.summary_.engines.resize(fleet.size());
+    (fleet.template gather_news<P>(), ...); // before the first window
     for (const Failure& failure : fleet.settings_.failures.at) fleet.schedule(failure);
     return fleet;
   }
@@ -228,8 +229,6 @@ class Fleet {
   void prepare(Front& front, const R& router, std::size_t engines) {
     front.router = router;
     front.engines = engines;
-    front.news.resize(engines);
-    for (EngineNews& one : front.news) one.next = never_due;
     front.sent.resize(engines);
     front.takes.assign(engines, 0);
     front.opens.assign(engines, Seconds{0});
@@ -428,15 +427,21 @@ class Fleet {
       for (std::size_t i = count * p / of; i < count * (p + 1) / of; ++i) act(i);
     });
   }
+  template <std::size_t P>
+  void gather_news() {
+    const auto& pool = std::get<P>(pools_);
+    std::vector<EngineNews>& news = fronts_[P].news;
+    news.clear();
+    for (std::size_t i = 0; i < pool.size(); ++i) news.push_back(pool.news(i));
+    share(ranks_, news);
+  }
   /// Runs a pool's engines to the window's end, and gathers what they tell.
   template <std::size_t P>
   Status advance(Seconds until, ThreadPool& threads) {
     Front& front = fronts_[P];
     auto& pool = std::get<P>(pools_);
     for_each_part(threads, pool.size(), [&](std::size_t i) { pool.advance(i, until, reads); });
-    front.news.clear();
-    for (std::size_t i = 0; i < pool.size(); ++i) front.news.push_back(pool.news(i));
-    share(ranks_, front.news);
+    gather_news<P>();
     for (std::size_t i = 0; i < front.engines; ++i)
       if (front.news[i].failed) {
         if (const std::size_t here = i - pool.first(); i >= pool.first() && here < pool.size()) {

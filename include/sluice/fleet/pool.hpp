@@ -35,7 +35,7 @@ struct SentRequest {
 struct EngineNews {
   EngineReport report;
   SentSince queued;       ///< sent to it, and not yet taken
-  Seconds next{0};        ///< when it has something to do; `never_due` if nothing is known
+  Seconds next = never_due; ///< when it has something to do; `never_due` if nothing is known
   std::int64_t steps = 0; ///< iterations so far
   bool dead = false, failed = false;
 };
@@ -56,7 +56,7 @@ class Pool {
   using Config = typename Engine::Config;
 
   /// Makes engines `first` .. `first + configs.size() - 1` of the pool.
-  static Expected<Pool> make(std::vector<Config> configs, std::size_t first) {
+  static Expected<Pool> make(std::vector<Config> configs, std::size_t first, RouterReads reads) {
     Pool pool;
     pool.first_ = first;
     pool.ends_.resize(configs.size());
@@ -70,6 +70,7 @@ class Pool {
         return error;
       }
       pool.stations_.push_back(*std::move(station));
+      if (reads.prefill || reads.pace) note_work(pool.stations_[i].engine, reads, pool.stations_[i].news.report);
     }
     return pool;
   }
@@ -95,6 +96,10 @@ class Pool {
   void advance(std::size_t i, Seconds until, RouterReads reads) {
     Station& station = stations_[i];
     if (station.news.dead || station.news.failed) return;
+    if (station.news.next == never_due && station.queue.empty() && until < station.dies) { // it is idle, and stays so
+      station.news.report.when = until;
+      return;
+    }
     const Seconds stop = std::min(until, station.dies);
     const bool idle = run(station, stop);
     EngineNews& news = station.news;

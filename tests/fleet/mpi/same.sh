@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # same.sh PROGRAM: one process, one rank, two and three ranks print the same line, each rank.
 set -eu
+command -v mpirun >/dev/null || { echo "SKIPPED: there is no mpirun"; exit 77; }
 alone=$("$1" alone)
 echo "$alone"
 for ranks in 1 2 3; do
