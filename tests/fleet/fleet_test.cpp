@@ -47,6 +47,23 @@ struct BeyondTheLast {
   [[nodiscard]] std::size_t choose(const FleetView& view, const RoutedRequest&, State&) const { return view.engines(); }
 };
 
+/// Checks what it sees against what every engine says when it is asked.
+struct AsksAll {
+  using role = roles::Router;
+  static constexpr RouterReads reads{.prefixes = true};
+  struct State {};
+  Seconds every{0.1};
+  const Pool<HiCache>* pool = nullptr;
+  int* found = nullptr;
+  [[nodiscard]] std::size_t choose(const FleetView& view, const RoutedRequest& request, State& /*state*/) const {
+    for (std::size_t i = 0; i < view.engines(); ++i) {
+      CHECK(view.found[i] == pool->finds(i, request.keys));
+      *found += view.found[i] > 0 ? 1 : 0;
+    }
+    return drawn(1, request.number, view.engines());
+  }
+};
+
 template <class R>
 void same_on_threads(R router) {
   Heard one, two, three;
@@ -148,6 +165,17 @@ TEST_CASE("engines with tiers below their devices say what the tiers have") {
   const FleetSummary summary = sluice_test::run_fleet(*fleet, GroupedPrompts(200, 6, 40, 1), heard);
   CHECK(summary.loaded.count() > 0);
   CHECK(summary.loaded <= summary.found);
+}
+
+TEST_CASE("an engine that is not asked for a prefix would have found nothing") {
+  // Long enough that the record of who was sent what is swept: 5,000 beginnings, most of them seen once.
+  int found = 0;
+  auto fleet = make_fleet<AsksAll, HiCache>(4, small_server(150), AsksAll{Seconds{0.1}, nullptr, &found});
+  REQUIRE(fleet);
+  fleet->router().pool = &fleet->pool();
+  Heard heard;
+  sluice_test::run_fleet(*fleet, GroupedPrompts(9000, 60, 5000, 1), heard);
+  CHECK(found > 1000);
 }
 
 TEST_CASE("a session's request arrives after the answer before it, and its window waits for no other") {

@@ -62,7 +62,7 @@ struct Desk {
     return all;
   }
 };
-using Numbers = std::vector<std::size_t>;
+using Choices = std::vector<std::size_t>;
 
 std::vector<BlockKey> some_keys(std::uint64_t content, std::size_t count) {
   std::vector<BlockKey> keys;
@@ -75,9 +75,9 @@ std::vector<BlockKey> some_keys(std::uint64_t content, std::size_t count) {
 
 TEST_CASE("a round robin passes over engines that take no requests") {
   Desk desk(4);
-  CHECK(desk.choose(RoundRobin{}, 5) == Numbers{0, 1, 2, 3, 0});
+  CHECK(desk.choose(RoundRobin{}, 5) == Choices{0, 1, 2, 3, 0});
   desk.open = {1, 3};
-  CHECK(desk.choose(RoundRobin{}, 4) == Numbers{1, 3, 1, 3});
+  CHECK(desk.choose(RoundRobin{}, 4) == Choices{1, 3, 1, 3});
   RoundRobin::State state;
   desk.open = {0, 1, 2, 3};
   CHECK(desk.choose(RoundRobin{}, state) == 0);
@@ -92,10 +92,10 @@ TEST_CASE("the least loaded engine has the lowest of 4 x waiting + running, by t
   desk.reports[1].waiting = 1; // 4
   desk.reports[2].preempted = 1;
   desk.reports[2].running = 3; // 7
-  CHECK(desk.choose(LeastLoaded{}, 4) == Numbers{1, 0, 2, 1}); // then 8, 9, 11, 12
+  CHECK(desk.choose(LeastLoaded{}, 4) == Choices{1, 0, 2, 1}); // then 8, 9, 11, 12
   desk.sent = {{9, {}}, {}, {}};
   desk.open = {0, 2};
-  CHECK(desk.choose(LeastLoaded{}, 1) == Numbers{2});
+  CHECK(desk.choose(LeastLoaded{}, 1) == Choices{2});
 }
 
 TEST_CASE("a new report replaces what the router counted") {
@@ -113,7 +113,7 @@ TEST_CASE("a new report replaces what the router counted") {
 
 TEST_CASE("random choices depend on the seed and spread evenly") {
   Desk desk(5);
-  const Numbers a = desk.choose(RandomRouter{Seconds{1}, 1}, 2000);
+  const Choices a = desk.choose(RandomRouter{Seconds{1}, 1}, 2000);
   desk.number = 0;
   CHECK(desk.choose(RandomRouter{Seconds{1}, 1}, 2000) == a);
   desk.number = 0;
@@ -171,12 +171,12 @@ TEST_CASE("a router's own table finds what it sent, and forgets the least recent
   const Estimated router{.scorers = {SentScorer{1, 256, 20}}};
   Estimated::State state;
   std::map<std::uint64_t, std::size_t> home;
-  for (const std::uint64_t content : {1, 2}) { // until the two contents are on different engines
+  for (const std::uint64_t content : {1U, 2U}) { // until the two contents are on different engines
     desk.keys = some_keys(content, 10);
     home[content] = desk.choose(router, state);
   }
   for (int i = 0; i < 3; ++i)
-    for (const std::uint64_t content : {1, 2}) {
+    for (const std::uint64_t content : {1U, 2U}) {
       desk.keys = some_keys(content, 10);
       CHECK(desk.choose(router, state) == home[content]);
     }
@@ -218,12 +218,12 @@ TEST_CASE("a forecast counts the prompts ahead, what is found, and the pace of e
   desk.reports[1].to_prefill = Tokens{3000};
   desk.reports[2].to_prefill = Tokens{1000};
   desk.reports[2].chunk_time = Seconds{0.5}; // slower: .55 s for 1.1 chunks, others .51 and .31
-  CHECK(desk.choose(ByForecast{}, 1) == Numbers{1});
+  CHECK(desk.choose(ByForecast{}, 1) == Choices{1});
   desk.sent = {{}, {1, Tokens{4000}}, {}};
-  CHECK(desk.choose(ByForecast{}, 1) == Numbers{0});
+  CHECK(desk.choose(ByForecast{}, 1) == Choices{0});
   desk.reports[0].running = 10; // full
   desk.sent = {{}, {1, Tokens{4000}}, {}};
-  CHECK(desk.choose(ByForecast{}, 1) == Numbers{2});
+  CHECK(desk.choose(ByForecast{}, 1) == Choices{2});
   const FleetView view{{}, 0, desk.reports, desk.sent, desk.open, desk.found};
   RequestSpec spec;
   spec.prompt = Tokens{600};

@@ -68,6 +68,8 @@ class Fleet {
   }
 
   [[nodiscard]] const FleetSummary& summary() const { return summary_; }
+  /// The router of a pool; it may be changed before `run`.
+  [[nodiscard]] R& router(std::size_t pool = 0) { return fronts_[pool].router; }
   /// Engines in all pools and ranks.
   [[nodiscard]] std::size_t size() const { return offset(pools); }
   /// This process's engines of a pool.
@@ -354,21 +356,27 @@ class Fleet {
   void find_prefixes(ThreadPool& threads) {
     Front& front = fronts_[P];
     auto& pool = std::get<P>(pools_);
-    const std::size_t count = front.arrivals.size();
-    std::vector<std::int32_t> by_engine(pool.size() * count);
-    for_each_part(threads, pool.size(), [&](std::size_t i) {
-      for (const Arrival& one : front.arrivals)
-        if (!one.request.keys.empty()) pool.prefetch(i, one.request.keys.front());
-      for (std::size_t k = 0; k < count; ++k)
-        by_engine[i * count + k] = pool.finds(i, prompt_keys(front.arrivals[k].request));
+    const std::size_t count = front.arrivals.size(), here = pool.size();
+    pool.forget_lost();
+    std::vector<std::int32_t> found(count * here); // of this process's engines
+    for_each_part(threads, count, [&](std::size_t k) {
+      const std::span<const BlockKey> keys = prompt_keys(front.arrivals[k].request);
+      if (keys.empty()) return;
+      for (const std::uint32_t i : pool.may_find(keys.front())) found[k * here + i] = pool.finds(i, keys);
     });
-    share(ranks_, by_engine);
-    found_.resize(by_engine.size());
-    constexpr std::size_t tile = 16; // a cache line of counts
-    for (std::size_t first = 0; first < front.engines; first += tile)
+    if (here == front.engines) {
+      found_ = std::move(found);
+      return;
+    }
+    share(ranks_, found);
+    found_.resize(count * front.engines);
+    for (std::size_t first = 0, rank = 0; first < front.engines; ++rank) { // each rank's counts are together
+      const std::size_t last = front.engines * (rank + 1) / static_cast<std::size_t>(ranks_->count());
       for (std::size_t k = 0; k < count; ++k)
-        for (std::size_t i = first; i < std::min(first + tile, front.engines); ++i)
-          found_[k * front.engines + i] = by_engine[i * count + k];
+        for (std::size_t i = first; i < last; ++i)
+          found_[k * front.engines + i] = found[first * count + k * (last - first) + (i - first)];
+      first = last;
+    }
   }
   [[nodiscard]] std::span<const BlockKey> prompt_keys(const SentRequest& request) const {
     const auto full = static_cast<std::size_t>(request.spec.prompt / block_tokens_);

@@ -6,6 +6,7 @@
 #include "sluice/core/ring_queue.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/progress_watch.hpp"
+#include "sluice/fleet/key_holders.hpp"
 #include "sluice/fleet/report.hpp"
 #include "sluice/fleet/watch.hpp"
 #include "sluice/policy/cost/sub_batches.hpp"
@@ -17,6 +18,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -83,6 +85,7 @@ class Pool {
 
   void send(std::size_t i, SentRequest request) {
     Station& station = stations_[i];
+    if (!request.keys.empty()) holders_.add(request.keys.front(), static_cast<std::uint32_t>(i));
     station.queued += request.spec.prompt;
     station.queue.push_back(std::move(request));
     // KV may arrive in another order than it was sent.
@@ -127,7 +130,23 @@ class Pool {
   [[nodiscard]] std::int32_t finds(std::size_t i, std::span<const BlockKey> keys) const {
     return stations_[i].news.dead ? 0 : static_cast<std::int32_t>(stations_[i].engine.finds(keys));
   }
-  void prefetch(std::size_t i, BlockKey key) const { stations_[i].engine.prefetch(key); }
+  /// The engines here that may find something of a prompt with this first block.
+  [[nodiscard]] std::span<const std::uint32_t> may_find(BlockKey first) const { return holders_.of(first); }
+  /// Forgets who was sent a block and has lost it, when there is much to forget.
+  void forget_lost() {
+    if (!holders_.full()) return;
+    std::vector<std::unordered_set<std::uint64_t>> expected(stations_.size()); // blocks that may still be computed
+    for (std::size_t i = 0; i < stations_.size(); ++i) {
+      Station& station = stations_[i];
+      for (std::size_t k = 0; k < station.queue.size(); ++k)
+        if (!station.queue[k].keys.empty()) expected[i].insert(static_cast<std::uint64_t>(station.queue[k].keys.front()));
+      for (std::size_t k = 0; k < station.live.size(); ++k)
+        if (station.live[k].number != over) expected[i].insert(static_cast<std::uint64_t>(station.live[k].first));
+    }
+    holders_.sweep([&](BlockKey key, std::uint32_t i) {
+      return expected[i].contains(static_cast<std::uint64_t>(key)) || finds(i, {&key, 1}) > 0;
+    });
+  }
   /// Takes the live requests of a dead engine, in the order of their submission.
   void take_returned(std::size_t i, std::vector<ReturnedRequest>& to) {
     Station& station = stations_[i];
@@ -149,20 +168,24 @@ class Pool {
 
   /// One engine, with what it was sent.
   struct Station {
+    struct Live {
+      std::uint64_t number = over;
+      BlockKey first{}; ///< its prompt's first block
+    };
     template <class... From>
     explicit Station(From&&... from) : engine(std::forward<From>(from)...) {}
 
     /// The fleet's number of a request that ends.
     std::uint64_t number_of(RequestId id) {
-      const std::uint64_t number = std::exchange(numbers[index(id) - first_id], over);
-      for (; !numbers.empty() && numbers.front() == over; numbers.pop_front()) ++first_id;
+      const std::uint64_t number = std::exchange(live[index(id) - first_id].number, over);
+      for (; !live.empty() && live.front().number == over; live.pop_front()) ++first_id;
       return number;
     }
 
     Engine engine;
     RingQueue<SentRequest> queue; ///< by the order in which they were sent
     Tokens queued{0};             ///< their prompts
-    RingQueue<std::uint64_t> numbers; ///< of live requests, by the engine's id from `first_id` on
+    RingQueue<Live> live; ///< by the engine's id from `first_id` on
     std::uint32_t first_id = 0;
     Seconds dies = never_due;
     ProgressWatch watch;
@@ -197,7 +220,7 @@ class Pool {
   /// A refusal reaches the fleet through the watch.
   static void take_next(Station& station) {
     SentRequest& request = station.queue.front();
-    station.numbers.push_back(request.number);
+    station.live.push_back({request.number, request.keys.empty() ? BlockKey{} : request.keys.front()});
     (void)station.engine.submit(request.spec, request.keys, Tokens{0}, request.arrived);
     station.queued -= request.spec.prompt;
     request.keys = {};
@@ -239,6 +262,7 @@ class Pool {
   std::size_t first_ = 0;
   std::vector<Station> stations_;
   std::vector<std::vector<EngineEnd>> ends_; ///< by engine; `FleetWatch` writes them
+  KeyHolders holders_;                       ///< of first blocks; of engines here
 };
 
 } // namespace sluice

@@ -2,6 +2,7 @@
 // QueueScorer, KvScorer, FoundScorer, SentScorer: llm-d's scorers.
 #pragma once
 
+#include "sluice/fleet/key_holders.hpp"
 #include "sluice/fleet/sent_blocks.hpp"
 #include "sluice/fleet/weighted_scorers.hpp"
 
@@ -76,7 +77,8 @@ struct FoundScorer {
 struct SentScorer {
   static constexpr RouterReads reads{};
   struct State {
-    std::vector<SentBlocks> of; ///< by engine
+    std::vector<SentBlocks> of{}; ///< by engine
+    KeyHolders holders{};         ///< of first blocks
   };
 
   double weight = 1;
@@ -86,14 +88,21 @@ struct SentScorer {
   void score(const FleetView& view, const RoutedRequest& request, State& state, std::span<double> scores) const {
     const std::span<const BlockKey> keys = request.keys.first(std::min(most, request.keys.size()));
     if (keys.empty()) return;
-    state.of.resize(view.engines());
-    for (const std::size_t one : view.open) state.of[one].prefetch(keys.front());
-    for (std::size_t i = 0; i < scores.size(); ++i)
-      scores[i] += weight * static_cast<double>(state.of[view.open[i]].find(keys)) / static_cast<double>(keys.size());
+    for (const std::uint32_t engine : state.holders.of(keys.front())) {
+      const auto at = std::lower_bound(view.open.begin(), view.open.end(), engine);
+      if (at != view.open.end() && *at == engine)
+        scores[static_cast<std::size_t>(at - view.open.begin())] +=
+            weight * static_cast<double>(state.of[engine].find(keys)) / static_cast<double>(keys.size());
+    }
   }
   void sent(const FleetView& view, const RoutedRequest& request, std::size_t engine, State& state) const {
+    const std::span<const BlockKey> keys = request.keys.first(std::min(most, request.keys.size()));
+    if (keys.empty()) return;
     state.of.resize(view.engines());
-    state.of[engine].use(request.keys.first(std::min(most, request.keys.size())), room);
+    state.of[engine].use(keys, room);
+    state.holders.add(keys.front(), static_cast<std::uint32_t>(engine));
+    if (state.holders.full())
+      state.holders.sweep([&](BlockKey key, std::uint32_t one) { return state.of[one].find({&key, 1}) > 0; });
   }
 };
 
