@@ -14,6 +14,7 @@
 #include "sluice/engine/token_accounts.hpp"
 #include "sluice/engine/with.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <tuple>
@@ -22,6 +23,12 @@
 #include <vector>
 
 namespace sluice {
+
+/// How many requests an engine has, and how much of its device memory they hold.
+struct EngineCounts {
+  std::int64_t waiting = 0, preempted = 0, running = 0;
+  LayerBlocks used{0}, capacity{0};
+};
 
 /// An engine of the given composition; `Engine<Policies...>` (engine/with.hpp) makes one from a list of policies.
 ///
@@ -76,8 +83,10 @@ class BasicEngine : public C {
   /// that find released blocks; without keys the prompt shares no prefix. Further keys name the blocks of its answer,
   /// so that a later request finds them. `on_host`: how many of its oldest tokens have KV in the backend's host tier
   /// (`TokenWorld::find`), in whole blocks. In its first iteration it loads as many of these as Caching says, or all.
+  /// `arrived`: how many of its oldest tokens, but not its last, have KV that came over a network (`arrive_with_kv`): in
+  /// simulations, for models whose layers are alike.
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {},
-                             Tokens on_host = Tokens{0});
+                             Tokens on_host = Tokens{0}, Tokens arrived = Tokens{0});
   /// Moves the ends of answers to requests of sessions, since the last call, into `answers`: those of requests that
   /// ended, and of requests that were refused later than by `submit`. The engine keeps them from the first call on, so
   /// that a driver that never calls it costs no memory: one that needs them calls it before the first `submit`.
@@ -141,6 +150,15 @@ class BasicEngine : public C {
   [[nodiscard]] Seconds next_load() const {
     if constexpr (has_tiers<C>) return sluice::next_load(core_);
     return never_due;
+  }
+  /// How many of these blocks, from the first on, a request would find now: on the device, and then in the tiers below.
+  /// With KV in groups, those from which a request could go on.
+  [[nodiscard]] std::size_t finds(std::span<const BlockKey> keys) const;
+  /// How many requests it has, and how much memory they hold. Cheaper than a view: a fleet asks before every iteration.
+  [[nodiscard]] EngineCounts counts() const {
+    return {core_.requests.waiting, static_cast<std::int64_t>(core_.requests.preempted.size()),
+            static_cast<std::int64_t>(core_.requests.running.size()), core_.ledger.device().used(),
+            core_.ledger.device().capacity()};
   }
   [[nodiscard]] std::int64_t alive() const { return core_.requests.alive; }
   [[nodiscard]] std::int64_t steps() const { return core_.step; }

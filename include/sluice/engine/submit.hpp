@@ -57,13 +57,18 @@ Status BasicEngine<C>::check(const Config& config) {
 
 template <class C>
 Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
-                                           Tokens on_host) {
+                                           Tokens on_host, Tokens arrived) {
   const RequestId id = new_request_id(core_);
   const auto refused = [&](const Status& status) {
     policies_.tell(events::Refused{id, spec, now(), status.error().what});
     return status.error();
   };
   if (const Status status = detail::check_length(id, spec, core_.limits); !status.ok()) return refused(status);
+  if (arrived.count() != 0)
+    if (const Status status =
+            detail::check_arrived(id, spec, arrived, core_.geometry.alike(), is_real_time<backend_type>);
+        !status.ok())
+      return refused(status);
   if constexpr (C::admission_type::knows_lengths)
     if (spec.output_is_bound) return refused(detail::unknown_length(id));
   // Does it fit alone, at its longest, with the least device memory that the placement could choose?
@@ -88,6 +93,7 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   if (const Status status = detail::check_room(id, room, core_.ledger, growth); !status.ok()) return refused(status);
 
   const Slot slot = enter_request(core_, id, spec, prompt_keys, on_host);
+  if (arrived.count() > 0) arrive_with_kv(core_, slot, arrived);
   try {
     policies_.admission.enter(policies_.admission_state, slot, core_.row(slot));
   } catch (...) {
@@ -120,6 +126,14 @@ Footprint BasicEngine<C>::least_room(const RequestSpec& spec) const {
     if (resident.device < room.device) return resident;
   }
   return room;
+}
+
+template <class C>
+std::size_t BasicEngine<C>::finds(std::span<const BlockKey> keys) const {
+  std::size_t found = 0;
+  if constexpr (C::retention_type::finds_released) found = core_.prefix.finds(keys);
+  if constexpr (has_tiers<C>) found += core_.tiers.calls().find(*core_.tiers, keys.subspan(found));
+  return found;
 }
 
 template <class C>

@@ -110,6 +110,19 @@ SLUICE_INLINE Status check_length(RequestId id, const RequestSpec& spec, const L
   return {};
 }
 
+[[gnu::cold]] SLUICE_INLINE Status check_arrived(RequestId id, const RequestSpec& spec, Tokens arrived, bool alike,
+                                                 bool real_time) {
+  if (arrived.count() < 0 || arrived >= spec.prompt)
+    return refusal(ErrorCode::bad_input, id,
+                   phrase("it arrives with KV of ", arrived.count(), " tokens of its prompt of ") +
+                       std::to_string(spec.prompt.count()),
+                   "fewer: the last token is computed, because its output is needed");
+  if (real_time || !alike)
+    return refusal(ErrorCode::unsupported, id, "it arrives with KV",
+                   real_time ? "a simulated engine" : "a model whose layers keep the same KV");
+  return {};
+}
+
 [[gnu::cold]] SLUICE_INLINE Status unknown_length(RequestId id) {
   return refusal(ErrorCode::unsupported, id, "its output is a bound, and this engine's Admission goes by lengths",
                  "an Admission with knows_lengths = false");

@@ -107,6 +107,8 @@ struct TierCalls {
   void (*give_up_pin)(Core& core) = nullptr;
   /// Whether the first tier has all of these blocks.
   bool (*holds)(const Tiers& tiers, std::span<const BlockKey> keys) = nullptr;
+  /// How many of these blocks, from the first on, any tier has.
+  std::size_t (*find)(const Tiers& tiers, std::span<const BlockKey> keys) = nullptr;
   /// Layer blocks that were launched to the first tier and have not crossed the link.
   double (*on_link)(const Tiers& tiers) = nullptr;
 };

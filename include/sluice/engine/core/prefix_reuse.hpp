@@ -48,7 +48,11 @@ class PrefixReuse {
     entry.keys.assign(prompt.begin(), prompt.end());
     entry.id = id;
     entry.offered = 0;
+    entry.arrived = Tokens{0};
   }
+  /// The request's first `tokens` tokens have KV that came over a network with it, whatever can be found: it takes room
+  /// when the request joins. Not for KV in groups.
+  void arrive(Slot slot, Tokens tokens) { holdings_[index(slot)].arrived = tokens; }
   /// For a request without blocks, writes into its row how much of its context can be found now; the request computes
   /// only what follows. Returns whether the row changed.
   bool look_up(Slot slot, RequestRow& row, Tokens block_tokens) {
@@ -56,9 +60,10 @@ class PrefixReuse {
     const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
     const std::span<const BlockKey> keys = keys_of(slot, most);
     const auto [found, held] = found_and_held(keys);
-    const Tokens computed{found * block_tokens.count()};
-    // Found blocks that no request holds take room like new ones: a slack below 0 counts them.
-    const Tokens slack{(held - found) * block_tokens.count()};
+    const Tokens computed = std::max(Tokens{found * block_tokens.count()}, holdings_[index(slot)].arrived);
+    // Found blocks that no request holds take room like new ones, and so do those that arrived: a slack below 0 counts
+    // them.
+    const Tokens slack = Tokens{held * block_tokens.count()} - computed;
     const bool changed = row.computed != computed || row.slack != slack;
     row.computed = computed;
     row.slack = slack;
@@ -66,6 +71,10 @@ class PrefixReuse {
   }
   /// Not for KV in groups, which no tier has.
   [[nodiscard]] bool finds(BlockKey key) const { return cache_.find({&key, 1}) == 1; }
+  /// How many of `keys`, from the first on, can be found.
+  [[nodiscard]] std::size_t finds(std::span<const BlockKey> keys) const {
+    return groups_ ? groups_->cache.find(keys) : cache_.find(keys);
+  }
   /// The request joins: it takes the found blocks before any request takes a free block.
   void attach(Slot slot, const RequestRow& row, Tokens block_tokens) {
     Entry& entry = holdings_[index(slot)];
@@ -78,7 +87,9 @@ class PrefixReuse {
       entry.table.sealed = found;
       return;
     }
-    cache_.attach(entry.table, keys_of(slot, found));
+    std::span<const BlockKey> keys = keys_of(slot, found);
+    if (entry.arrived.count() > 0) keys = keys.first(cache_.find(keys)); // the others take new blocks
+    cache_.attach(entry.table, keys);
   }
   /// The request takes blocks for `tokens` tokens of context.
   void extend(Slot slot, Tokens tokens, Tokens block_tokens) {
@@ -107,8 +118,9 @@ class PrefixReuse {
     const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
     const std::span<const BlockKey> keys(holdings_[index(slot)].keys);
     const auto [found, held] = found_and_held(keys.first(std::min(most, keys.size())));
-    return Tokens{found * block_tokens.count()} == row.found_on_device() &&
-           Tokens{(held - found) * block_tokens.count()} - row.loading == row.slack;
+    const Tokens computed = std::max(Tokens{found * block_tokens.count()}, holdings_[index(slot)].arrived);
+    return computed == row.found_on_device() &&
+           Tokens{held * block_tokens.count()} - computed - row.loading == row.slack;
   }
   /// The keys of the request's full blocks within its first `tokens` tokens.
   [[nodiscard]] std::span<const BlockKey> keys_within(Slot slot, Tokens tokens, Tokens block_tokens) {
@@ -127,6 +139,7 @@ class PrefixReuse {
   /// The request releases its blocks; they can be found until another request overwrites them.
   void release(Slot slot) {
     Entry& entry = holdings_[index(slot)];
+    entry.arrived = Tokens{0};
     if (groups_) {
       groups_->cache.release(groups_->table(slot));
       entry.table.sealed = 0;
@@ -202,6 +215,7 @@ class PrefixReuse {
     PrefixCache::Table table;
     RequestId id{};
     std::size_t offered = 0;
+    Tokens arrived{0};
   };
   /// Instead of `cache_`, and of the blocks of an entry's table.
   struct Groups {
@@ -216,7 +230,7 @@ class PrefixReuse {
   };
   /// How many of `keys` can be found, and how many of those count as held.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> found_and_held(std::span<const BlockKey> keys) const {
-    const std::size_t found = groups_ ? groups_->cache.find(keys) : cache_.find(keys);
+    const std::size_t found = finds(keys);
     const std::span<const BlockKey> first = keys.first(found);
     return {static_cast<std::int64_t>(found),
             groups_ ? groups_->cache.held(first) : static_cast<std::int64_t>(cache_.held(first))};

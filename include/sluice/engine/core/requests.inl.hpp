@@ -157,6 +157,15 @@ SLUICE_INLINE Slot enter_request(Core& core, RequestId id, const RequestSpec& sp
   return slot;
 }
 
+SLUICE_INLINE void arrive_with_kv(Core& core, Slot slot, Tokens arrived) {
+  const Tokens block = core.limits.block_tokens;
+  if (core.policies->tiers != nullptr) arrived = Tokens{arrived / block * block.count()}; // tiers have whole blocks
+  if (core.policies->is.finds_released || core.policies->tiers != nullptr) core.prefix.arrive(slot, arrived);
+  RequestRow& request = core.row(slot);
+  request.computed = arrived;
+  request.slack = -arrived; // they take room like new ones
+}
+
 SLUICE_INLINE void refuse_request(Core& core, const Refusal& refusal, const PolicyCalls& policies, Seconds now) {
   const RequestRow& request = core.row(refusal.slot);
   detail::leave_list(core, refusal.slot, policies);

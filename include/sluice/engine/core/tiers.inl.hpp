@@ -499,6 +499,11 @@ SLUICE_INLINE const TierCalls tier_calls{
     .joined = &detail::unpin_session,
     .give_up_pin = &detail::give_up_pin,
     .holds = [](const Tiers& tiers, std::span<const BlockKey> keys) { return tiers.store().find(keys) == keys.size(); },
+    .find =
+        [](const Tiers& tiers, std::span<const BlockKey> keys) {
+          const Tiers::Found found = tiers.find(keys);
+          return found.first + found.lower;
+        },
     .on_link = [](const Tiers& tiers) { return tiers.on_link(); }};
 
 } // namespace sluice

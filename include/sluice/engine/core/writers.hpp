@@ -95,6 +95,9 @@ void share_tiers(Core& core, const Tiers& of, std::uint64_t engine);
 /// Gives a request that arrives a row; it waits. The backend's host has KV of its first `on_host` tokens.
 Slot enter_request(Core& core, RequestId id, const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
                    Tokens on_host);
+/// KV of a waiting request's first `arrived` tokens came over a network with it: it takes room when the request joins,
+/// and until then a buffer that nothing counts. A request that loses its KV computes it again.
+void arrive_with_kv(Core& core, Slot slot, Tokens arrived);
 /// Ends a request unserved, and tells the observers why.
 [[gnu::cold]] void refuse_request(Core& core, const Refusal& refusal, const PolicyCalls& policies, Seconds now);
 /// The backend has lost a request's KV because there was no room: it is preempted without KV. False, and nothing

@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fleet: engines behind a router, advanced by windows.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/engine/serve.hpp"
+#include "sluice/fleet/events.hpp"
+#include "sluice/fleet/failures.hpp"
+#include "sluice/fleet/handoff.hpp"
+#include "sluice/fleet/pool.hpp"
+#include "sluice/fleet/ranks.hpp"
+#include "sluice/fleet/router.hpp"
+#include "sluice/fleet/summary.hpp"
+#include "sluice/model/decoder/thread_pool.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// What a fleet has besides its router and its engines.
+struct FleetSettings {
+  Handoff handoff{};   ///< of a fleet with two pools
+  Failures failures{}; ///< none by default
+  Scaler scaler{};     ///< none by default; of the first pool
+  int threads = 1;     ///< of this process; results do not depend on them
+};
+
+/// Engines behind a router, in one simulation. With one pool, an engine serves a request from prompt to answer. With
+/// two, engines of the first compute prompts and engines of the second generate, and KV crosses a network (`Handoff`).
+///
+///     auto fleet = make_fleet<LeastLoaded, VllmPrefixCaching>(8, server);
+///     const Status status = fleet->run(requests);
+///     fleet->summary().ttft.quantile(0.9)
+///
+/// Time passes in windows of `Router::every`. When a window begins, engines report; then all its requests are routed, in
+/// order of time, by those reports and by what was sent since; then each engine runs until the window ends. Within a
+/// window no engine depends on another, so they run on any number of threads and ranks, with the same result to the
+/// bit. docs/fleet.md says what windows cost in accuracy.
+template <Router R, class... Es>
+class Fleet {
+ public:
+  static constexpr std::size_t pools = sizeof...(Es);
+  static_assert(pools == 1 || pools == 2, "sluice: a fleet has one pool of engines, or one that computes prompts and one "
+                                          "that generates: Fleet<Router, E> or Fleet<Router, Prefill, Decode>");
+  static constexpr RouterReads reads = R::reads;
+
+  struct Config {
+    std::array<R, pools> routers{};                                  ///< of each pool
+    std::tuple<std::vector<typename Pool<Es>::Config>...> engines{}; ///< of each pool; all have blocks of one size
+    FleetSettings settings{};
+  };
+
+  /// Makes a fleet. `ranks`: the processes that run it, of which this one makes its own engines only; null: one process.
+  static Expected<Fleet> make(Config config, Ranks* ranks = nullptr) {
+    if (Status status = check(config); !status.ok()) return status.error();
+    return make(std::move(config), ranks, std::index_sequence_for<Es...>{});
+  }
+
+  [[nodiscard]] const FleetSummary& summary() const { return summary_; }
+  /// Engines in all pools and ranks.
+  [[nodiscard]] std::size_t size() const { return offset(pools); }
+  /// This process's engines of a pool.
+  template <std::size_t P = 0>
+  [[nodiscard]] const auto& pool() const {
+    return std::get<P>(pools_);
+  }
+
+  /// Serves all of `requests`; each request of a session arrives when the one before it was answered. A refused request
+  /// is no error. Errors: an unreadable trace, a router that chooses an engine which takes no requests, an engine's
+  /// failed policy or livelock, no engine left. Call it once.
+  template <TraceReader Reader, FleetListener Listener>
+  Status run(Reader& requests, Listener&& listener) {
+    if (arrivals_in_steps(requests))
+      return Error{ErrorCode::bad_input, "arrivals", "they count engine steps, and a fleet's engines share one clock",
+                   "arrivals in seconds"};
+    ClosedLoop<Reader> loop(requests, block_tokens_);
+    if (Status status = loop.start(); !status) return status;
+    ThreadPool threads(std::max(1, settings_.threads));
+    for (std::int64_t window = 0;; ++summary_.windows) {
+      const Seconds begin = at(window), until = at(window + 1);
+      if (Status status = begin_window(begin, listener); !status) return status;
+      if (Status status = take_arrivals(loop, begin, until); !status) return status;
+      if (Status status = route<0>(begin, threads, listener); !status) return status;
+      if (Status status = advance<0>(until, threads); !status) return status;
+      end_requests<0>(loop, listener);
+      if constexpr (pools == 2) {
+        take_handed(until);
+        if (Status status = route<1>(begin, threads, listener); !status) return status;
+        if (Status status = advance<1>(until, threads); !status) return status;
+        end_requests<1>(loop, listener);
+      }
+      const Seconds next = next_event(loop);
+      if (next == never_due) break;
+      window = std::max(window + 1, window_of(next));
+    }
+    finish();
+    return {};
+  }
+  template <TraceReader Reader>
+  Status run(Reader& requests) {
+    return run(requests, [](const auto& /*event*/) {});
+  }
+
+ private:
+  /// A request that is to be routed.
+  struct Arrival {
+    std::uint64_t number = 0;
+    Seconds when{0}; ///< when it is routed, unless the window begins later
+    SentRequest request;
+  };
+  /// What the fleet must know of a live request if engines hand it over or may die.
+  struct Tracked {
+    RequestSpec spec; ///< the workload's
+    std::vector<BlockKey> keys;
+    Seconds first{0};
+    Tokens had{0}; ///< tokens of its answer before its present engine
+    Tokens found{0}, loaded{0};
+    std::uint32_t first_engine = 0;
+    std::int32_t times_preempted = 0, times_interrupted = 0;
+    bool routed = false;
+  };
+  struct Handed {
+    Seconds when{0};  ///< its prompt was computed
+    Seconds ready{0}; ///< its KV arrives
+    std::uint64_t number = 0;
+  };
+  /// What the router of a pool sees and remembers.
+  struct Front {
+    R router;
+    typename R::State state{};
+    std::size_t engines = 0;
+    std::vector<EngineNews> news;
+    std::vector<EngineReport> reports;
+    std::vector<SentSince> sent;
+    std::vector<std::uint32_t> open;
+    std::vector<char> takes;      ///< by engine: it is in `open`
+    std::vector<Seconds> opens;   ///< by engine: when it first takes requests; `never_due` if nobody has started it
+    std::vector<Seconds> link;    ///< by engine: when its network link is free
+    std::vector<char> buried;     ///< by engine: its requests have returned
+    std::vector<Arrival> arrivals;
+    std::int64_t edition = 0;
+    std::uint64_t routed = 0;
+  };
+
+  Fleet(Config&& config, Ranks* ranks, std::tuple<Pool<Es>...>&& engines)
+      : settings_(std::move(config.settings)), ranks_(ranks), pools_(std::move(engines)) {}
+
+  template <std::size_t... P>
+  static Expected<Fleet> make(Config config, Ranks* ranks, std::index_sequence<P...> /*pools*/) {
+    const std::array<std::size_t, pools> counts{std::get<P>(config.engines).size()...};
+    const Tokens block_tokens = std::get<0>(config.engines)[0].limits.block_tokens;
+    std::array<Bytes, pools> token_bytes{};
+    Status status;
+    const auto make_pool = [&]<std::size_t I>() {
+      auto& all = std::get<I>(config.engines);
+      const auto& geometry = all[0].geometry;
+      token_bytes[I] = geometry.layer_block_bytes * geometry.layers;
+      const auto [first, last] = part_of(ranks, all.size());
+      std::vector<typename std::tuple_element_t<I, std::tuple<Pool<Es>...>>::Config> mine;
+      for (std::size_t i = first; i < last; ++i) mine.push_back(std::move(all[i]));
+      auto pool = std::tuple_element_t<I, std::tuple<Pool<Es>...>>::make(std::move(mine), first);
+      if (!pool && status.ok()) status = pool.error();
+      return pool;
+    };
+    const int layers = std::get<0>(config.engines)[0].geometry.layers;
+    std::tuple<Expected<Pool<Es>>...> made{make_pool.template operator()<P>()...};
+    if (!status.ok()) return status.error();
+    const std::array<R, pools> routers = config.routers;
+    Fleet fleet(std::move(config), ranks, std::tuple<Pool<Es>...>{*std::move(std::get<P>(made))...});
+    fleet.block_tokens_ = block_tokens;
+    fleet.block_bytes_ = token_bytes[0];
+    fleet.layers_ = layers;
+    for (std::size_t i = 0; i < pools; ++i) fleet.prepare(fleet.fronts_[i], routers[i], counts[i]);
+    const std::size_t first = fleet.settings_.scaler.first;
+    if (first > 0)
+      for (std::size_t i = first; i < counts[0]; ++i) fleet.fronts_[0].opens[i] = never_due;
+    fleet.tracks_ = pools == 2 || !fleet.settings_.failures.at.empty();
+    fleet.summary_.engines.resize(fleet.size());
+    for (const Failure& failure : fleet.settings_.failures.at) fleet.schedule(failure);
+    return fleet;
+  }
+  static Status check(const Config& config) {
+    Status status;
+    Tokens block{0};
+    std::size_t all = 0;
+    const auto bad = [&](std::string where, std::string what, std::string expected) {
+      if (status.ok()) status = Error{ErrorCode::bad_input, std::move(where), std::move(what), std::move(expected)};
+    };
+    const auto check_pool = [&](const auto& engines) {
+      all += engines.size();
+      if (engines.empty()) bad("fleet", "a pool has no engine", "at least one");
+      for (const auto& one : engines) {
+        if (block.count() == 0) block = one.limits.block_tokens;
+        if (one.limits.block_tokens != block)
+          bad("fleet", "engines have blocks of " + std::to_string(block.count()) + " and of " +
+                           std::to_string(one.limits.block_tokens.count()) + " tokens",
+              "blocks of one size");
+      }
+    };
+    std::apply([&](const auto&... engines) { (check_pool(engines), ...); }, config.engines);
+    for (const R& router : config.routers)
+      if (!(Seconds{router.every} > Seconds{0})) bad("router", "its `every` is not above 0 s", "0.1 s, for example");
+    if (config.routers.size() == 2 && config.routers[0].every != config.routers[pools - 1].every)
+      bad("router", "the two pools' routers have windows of different lengths", "the same `every`");
+    if (config.settings.scaler.first > std::get<0>(config.engines).size())
+      bad("scaler", "it starts with more engines than the first pool has", "at most their number");
+    if (config.settings.scaler.first > 0 && !(config.settings.scaler.every > Seconds{0}))
+      bad("scaler", "it looks every 0 s", "a time above 0");
+    for (const Failure& failure : config.settings.failures.at)
+      if (failure.engine >= all)
+        bad("failures", "engine " + std::to_string(failure.engine) + " dies, and there is none of that number",
+            "0 to " + std::to_string(all - 1));
+    if (!(config.settings.handoff.rate > BytesPerSecond{0}))
+      bad("handoff", "its rate is not above 0 bytes per second", "25 GB/s, for example");
+    return status;
+  }
+  void prepare(Front& front, const R& router, std::size_t engines) {
+    front.router = router;
+    front.engines = engines;
+    front.news.resize(engines);
+    for (EngineNews& one : front.news) one.next = never_due;
+    front.sent.resize(engines);
+    front.takes.assign(engines, 0);
+    front.opens.assign(engines, Seconds{0});
+    front.link.assign(engines, Seconds{0});
+    front.buried.assign(engines, 0);
+  }
+  void schedule(const Failure& failure) {
+    const auto in_pool = [&]<std::size_t P>() {
+      auto& pool = std::get<P>(pools_);
+      const std::size_t i = failure.engine - offset(P) - pool.first(); // wraps below the pool's first here
+      if (failure.engine >= offset(P) && i < pool.size()) pool.kill(i, failure.at);
+    };
+    in_pool.template operator()<0>();
+    if constexpr (pools == 2) in_pool.template operator()<1>();
+  }
+
+  /// The first engine of a pool, in the fleet's numbers.
+  [[nodiscard]] std::size_t offset(std::size_t pool) const {
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < pool; ++i) first += fronts_[i].engines;
+    return first;
+  }
+  [[nodiscard]] Seconds every() const { return fronts_[0].router.every; }
+  [[nodiscard]] Seconds at(std::int64_t window) const { return every() * static_cast<double>(window); }
+  [[nodiscard]] std::int64_t window_of(Seconds when) const {
+    auto window = static_cast<std::int64_t>(when / every());
+    while (window > 0 && at(window) > when) --window; // rounding
+    return window;
+  }
+
+  /// Engines report, replicas open, and the scaler looks.
+  template <class Listener>
+  Status begin_window(Seconds begin, Listener& listener) {
+    for (std::size_t p = 0; p < pools; ++p) {
+      Front& front = fronts_[p];
+      ++front.edition;
+      front.open.clear();
+      for (std::size_t i = 0; i < front.engines; ++i) {
+        front.takes[i] = !front.news[i].dead && front.opens[i] <= begin ? 1 : 0;
+        if (front.takes[i] != 0) front.open.push_back(static_cast<std::uint32_t>(i));
+        front.sent[i] = front.news[i].queued;
+      }
+      if constexpr (reads.reports()) {
+        front.reports.resize(front.engines);
+        for (std::size_t i = 0; i < front.engines; ++i) {
+          front.reports[i] = front.news[i].report;
+          // An engine without work says so when it is asked.
+          if (front.news[i].next > begin) front.reports[i].when = std::max(front.reports[i].when, begin);
+        }
+      }
+      listener(FleetWindow{begin, static_cast<std::uint32_t>(offset(p)), front.reports, front.sent});
+    }
+    if (settings_.scaler.first > 0) scale(begin);
+    return {};
+  }
+  void scale(Seconds begin) {
+    if (begin < next_look_) return;
+    while (next_look_ <= begin) next_look_ += settings_.scaler.every;
+    Front& front = fronts_[0];
+    std::int64_t waiting = 0;
+    for (const std::uint32_t i : front.open)
+      waiting += front.news[i].report.waiting + front.news[i].report.preempted + front.sent[i].requests;
+    if (static_cast<double>(waiting) <= settings_.scaler.most_waiting * static_cast<double>(front.open.size())) return;
+    for (std::size_t i = 0; i < front.engines; ++i)
+      if (front.opens[i] == never_due) {
+        front.opens[i] = begin + settings_.scaler.delay;
+        return;
+      }
+  }
+
+  /// What arrives in the window: first what came back, then the workload's requests.
+  template <class Reader>
+  Status take_arrivals(ClosedLoop<Reader>& loop, Seconds begin, Seconds until) {
+    Front& front = fronts_[0];
+    for (const ReturnedRequest& one : std::exchange(returned_, {})) {
+      front.arrivals.push_back({one.number, one.when, first_stage(one.number)});
+    }
+    for (std::optional<Seconds> next = loop.next(); next && *next < until; next = loop.next()) {
+      Expected<KeyedRequest> request = loop.take(begin);
+      if (!request) return request.error();
+      const std::uint64_t number = next_number_++;
+      summary_.first_arrival = std::min(summary_.first_arrival, request->spec.arrival);
+      ++summary_.requests;
+      SentRequest sent{number, {}, request->spec, {}, {}};
+      if (tracks_) {
+        tracked_[number] = {request->spec, std::move(request->keys), {}, {}, {}, {}};
+        sent = first_stage(number);
+      } else {
+        sent.keys = std::move(request->keys);
+      }
+      front.arrivals.push_back({number, request->spec.arrival, std::move(sent)});
+    }
+    return {};
+  }
+  /// A tracked request as the first pool gets it: with the tokens that its client has, and to the end, or to its first
+  /// token if another pool generates.
+  [[nodiscard]] SentRequest first_stage(std::uint64_t number) const {
+    const Tracked& one = tracked_.at(number);
+    SentRequest sent{number, {}, one.spec, one.keys, {}};
+    sent.spec.prompt += one.had;
+    sent.spec.output = pools == 2 ? Tokens{1} : one.spec.output - one.had;
+    return sent;
+  }
+  /// The requests whose prompts have been computed by now.
+  void take_handed(Seconds until) {
+    std::sort(handed_.begin(), handed_.end(),
+              [](const Handed& a, const Handed& b) { return a.when != b.when ? a.when < b.when : a.number < b.number; });
+    const auto later = std::find_if(handed_.begin(), handed_.end(), [&](const Handed& one) { return one.when >= until; });
+    for (auto at = handed_.begin(); at != later; ++at) {
+      const Tracked& one = tracked_.at(at->number);
+      SentRequest sent{at->number, at->ready, one.spec, one.keys, one.spec.prompt + one.had - Tokens{1}};
+      sent.spec.prompt += one.had;
+      sent.spec.output = one.spec.output - one.had;
+      sent.spec.arrival = at->when; // its next token is due a TBT after the one that it has
+      sent.spec.slo.ttft = one.spec.slo.tbt;
+      fronts_[pools - 1].arrivals.push_back({at->number, at->when, std::move(sent)});
+    }
+    handed_.erase(handed_.begin(), later);
+  }
+
+  /// How many leading blocks of each arrival each engine has: by engine, then by arrival.
+  template <std::size_t P>
+  void find_prefixes(ThreadPool& threads) {
+    Front& front = fronts_[P];
+    auto& pool = std::get<P>(pools_);
+    const std::size_t count = front.arrivals.size();
+    found_.assign(pool.size() * count, 0);
+    for_each_part(threads, pool.size(), [&](std::size_t i) {
+      for (std::size_t k = 0; k < count; ++k)
+        found_[i * count + k] = pool.finds(i, prompt_keys(front.arrivals[k].request));
+    });
+    share(ranks_, found_);
+  }
+  [[nodiscard]] std::span<const BlockKey> prompt_keys(const SentRequest& request) const {
+    const auto full = static_cast<std::size_t>(request.spec.prompt / block_tokens_);
+    return std::span<const BlockKey>(request.keys).first(std::min(full, request.keys.size()));
+  }
+  template <std::size_t P, class Listener>
+  Status route(Seconds begin, ThreadPool& threads, Listener& listener) {
+    Front& front = fronts_[P];
+    if (front.arrivals.empty()) return {};
+    if (front.open.empty()) {
+      const bool opens = std::any_of(front.opens.begin(), front.opens.end(),
+                                     [&](Seconds when) { return when > begin && when < never_due; });
+      if (opens) return {}; // they wait
+      return Error{ErrorCode::infeasible, "fleet at " + std::to_string(begin.count()) + " s",
+                   "no engine takes requests any more", "an engine that lives"};
+    }
+    if constexpr (reads.prefixes) find_prefixes<P>(threads);
+    std::vector<std::int32_t> found(reads.prefixes ? front.engines : 0);
+    FleetView view{{}, front.edition, front.reports, front.sent, front.open, found};
+    auto& pool = std::get<P>(pools_);
+    for (std::size_t k = 0; k < front.arrivals.size(); ++k) {
+      Arrival& arrival = front.arrivals[k];
+      view.now = std::max(arrival.when, begin);
+      if constexpr (reads.prefixes)
+        for (std::size_t i = 0; i < front.engines; ++i) found[i] = found_[i * front.arrivals.size() + k];
+      const RoutedRequest request{arrival.request.spec, prompt_keys(arrival.request), front.routed++};
+      const std::size_t to = front.router.choose(view, request, front.state);
+      if (to >= front.engines || front.takes[to] == 0)
+        return Error{ErrorCode::bad_input, "router", "it chose engine " + std::to_string(to) + ", which takes no requests",
+                     "an engine of view.open"};
+      ++front.sent[to].requests;
+      front.sent[to].prompts += arrival.request.spec.prompt;
+      const auto engine = static_cast<std::uint32_t>(offset(P) + to);
+      ++summary_.engines[engine].routed;
+      Seconds age{0};
+      if constexpr (reads.reports()) {
+        age = std::max(Seconds{0}, view.now - front.reports[to].when);
+        summary_.age.add(age.count());
+      }
+      listener(FleetChoice{arrival.number, engine, view.now, age});
+      if (tracks_)
+        if (Tracked& one = tracked_.at(arrival.number); !std::exchange(one.routed, true)) one.first_engine = engine;
+      arrival.request.ready = std::max(arrival.request.ready, view.now);
+      if (const std::size_t here = to - pool.first(); to >= pool.first() && here < pool.size())
+        pool.send(here, std::move(arrival.request));
+    }
+    front.arrivals.clear();
+    return {};
+  }
+
+  template <class Act>
+  static void for_each_part(ThreadPool& threads, std::size_t count, Act&& act) {
+    // Neighbours stay on one thread as far as the others are no faster.
+    const int parts = static_cast<int>(std::min(count, static_cast<std::size_t>(threads.threads()) * 4));
+    const auto of = static_cast<std::size_t>(std::max(1, parts));
+    threads.run(parts, [&](int part, int /*thread*/) {
+      const auto p = static_cast<std::size_t>(part);
+      for (std::size_t i = count * p / of; i < count * (p + 1) / of; ++i) act(i);
+    });
+  }
+  /// Runs a pool's engines to the window's end, and gathers what they tell.
+  template <std::size_t P>
+  Status advance(Seconds until, ThreadPool& threads) {
+    Front& front = fronts_[P];
+    auto& pool = std::get<P>(pools_);
+    for_each_part(threads, pool.size(), [&](std::size_t i) { pool.advance(i, until, reads); });
+    front.news.clear();
+    for (std::size_t i = 0; i < pool.size(); ++i) front.news.push_back(pool.news(i));
+    share(ranks_, front.news);
+    for (std::size_t i = 0; i < front.engines; ++i)
+      if (front.news[i].failed) {
+        if (const std::size_t here = i - pool.first(); i >= pool.first() && here < pool.size()) {
+          Error error = pool.status(here).error();
+          error.where = "engine " + std::to_string(offset(P) + i) + ": " + error.where;
+          return error;
+        }
+        return Error{ErrorCode::bad_input, "engine " + std::to_string(offset(P) + i), "it failed on another rank", ""};
+      }
+    return {};
+  }
+  /// Counts what ended in the window, hands over, and takes back what dead engines had.
+  template <std::size_t P, class Reader, class Listener>
+  void end_requests(ClosedLoop<Reader>& loop, Listener& listener) {
+    Front& front = fronts_[P];
+    auto& pool = std::get<P>(pools_);
+    ended_.clear();
+    for (std::size_t i = 0; i < pool.size(); ++i) {
+      ended_.insert(ended_.end(), pool.ends(i).begin(), pool.ends(i).end());
+      pool.ends(i).clear();
+    }
+    share(ranks_, ended_);
+    for (const EngineEnd& end : ended_)
+      if (!hands_over<P>(end)) count(end, offset(P), loop, listener);
+    bool died = false;
+    for (std::size_t i = 0; i < front.engines; ++i) died = died || (front.news[i].dead && front.buried[i] == 0);
+    if (!died) return;
+    std::vector<ReturnedRequest> back;
+    for (std::size_t i = 0; i < front.engines; ++i) {
+      if (!front.news[i].dead || std::exchange(front.buried[i], char{1}) != 0) continue;
+      if (const std::size_t here = i - pool.first(); i >= pool.first() && here < pool.size())
+        pool.take_returned(here, back);
+    }
+    share(ranks_, back);
+    for (ReturnedRequest& one : back) interrupt(one);
+    std::sort(back.begin(), back.end(), [](const ReturnedRequest& a, const ReturnedRequest& b) {
+      return a.when != b.when ? a.when < b.when : a.number < b.number;
+    });
+    returned_.insert(returned_.end(), back.begin(), back.end());
+  }
+  void interrupt(const ReturnedRequest& back) {
+    Tracked& one = tracked_.at(back.number);
+    ++one.times_interrupted;
+    ++summary_.interrupted;
+    if (settings_.failures.requests == Interrupted::resumed) {
+      if (one.had.count() == 0) one.first = back.first;
+      one.had += back.generated;
+      summary_.recomputed += back.computed;
+    } else {
+      summary_.lost += one.had + back.generated;
+      one.had = Tokens{0};
+    }
+  }
+  /// Whether the request goes on in the second pool.
+  template <std::size_t P>
+  bool hands_over(const EngineEnd& end) {
+    if (P + 1 == pools || end.outcome != Outcome::served) return false;
+    Tracked& one = tracked_.at(end.number);
+    note(one, end);
+    if (one.had >= one.spec.output) return false;
+    const std::int64_t tokens = (end.spec.prompt).count();
+    const Bytes kv{block_bytes_.count() * tokens / block_tokens_.count()};
+    const Seconds ready = settings_.handoff.arrival(kv, layers_, end.joined, end.last, fronts_[0].link[end.engine]);
+    ++summary_.handed;
+    summary_.handed_bytes += kv;
+    summary_.handoff.add((ready - end.last).count());
+    handed_.push_back({end.last, ready, end.number});
+    return true;
+  }
+  /// Adds what an engine did for a request.
+  static void note(Tracked& one, const EngineEnd& end) {
+    if (one.had.count() == 0) one.first = end.first;
+    one.had += end.generated;
+    one.times_preempted += end.times_preempted;
+  }
+  template <class Reader, class Listener>
+  void count(const EngineEnd& end, std::size_t first, ClosedLoop<Reader>& loop, Listener& listener) {
+    FleetEnd whole{end.number, static_cast<std::uint32_t>(first + end.engine), static_cast<std::uint32_t>(first + end.engine),
+                   end.outcome, end.times_preempted, 0, end.spec, end.first, end.last, end.generated, end.found, end.loaded};
+    if (tracks_) {
+      const auto at = tracked_.find(end.number);
+      Tracked& one = at->second;
+      if (pools == 1 || first > 0 || end.outcome != Outcome::served) note(one, end); // else it was noted
+      whole.spec = one.spec;
+      whole.first_engine = one.first_engine;
+      whole.times_preempted = one.times_preempted;
+      whole.times_interrupted = one.times_interrupted;
+      whole.first = one.first;
+      whole.generated = one.had;
+      tracked_.erase(at);
+    }
+    summary_.add(whole);
+    listener(std::as_const(whole));
+    if (whole.spec.session != 0) loop.answered({whole.spec.session, whole.last});
+  }
+
+  /// When something happens next: an arrival, an iteration, a handover, or an engine that opens for those that wait.
+  template <class Reader>
+  [[nodiscard]] Seconds next_event(const ClosedLoop<Reader>& loop) const {
+    Seconds next = loop.next().value_or(never_due);
+    for (const Front& front : fronts_) {
+      for (const EngineNews& one : front.news) next = std::min(next, one.next);
+      if (!front.arrivals.empty())
+        for (const Seconds opens : front.opens) next = std::min(next, opens);
+    }
+    for (const ReturnedRequest& one : returned_) next = std::min(next, one.when);
+    for (const Handed& one : handed_) next = std::min(next, one.when);
+    return next;
+  }
+  void finish() {
+    summary_.unfinished = summary_.requests - summary_.served - summary_.refused;
+    for (std::size_t p = 0; p < pools; ++p)
+      for (std::size_t i = 0; i < fronts_[p].engines; ++i)
+        summary_.engines[offset(p) + i].steps = fronts_[p].news[i].steps;
+  }
+
+  FleetSettings settings_;
+  Ranks* ranks_;
+  std::tuple<Pool<Es>...> pools_;
+  std::array<Front, pools> fronts_{};
+  Tokens block_tokens_{16};
+  Bytes block_bytes_{0}; ///< of a token block in all layers
+  int layers_ = 1;
+  bool tracks_ = false;
+  std::uint64_t next_number_ = 0;
+  Seconds next_look_{0};
+  std::unordered_map<std::uint64_t, Tracked> tracked_; ///< live requests, by number
+  std::vector<ReturnedRequest> returned_;
+  std::vector<Handed> handed_;
+  std::vector<EngineEnd> ended_;     ///< scratch
+  std::vector<std::int32_t> found_;  ///< scratch
+  FleetSummary summary_;
+};
+
+/// A fleet of `count` equal engines of type `E` on that machine.
+template <Router R, class E>
+[[nodiscard]] Expected<Fleet<R, E>> make_fleet(std::size_t count, const Server& server, R router = {},
+                                               FleetSettings settings = {}, Ranks* ranks = nullptr) {
+  typename Fleet<R, E>::Config config;
+  config.routers = {std::move(router)};
+  config.settings = std::move(settings);
+  std::get<0>(config.engines).assign(count, configure<Watched<E>>(server));
+  return Fleet<R, E>::make(std::move(config), ranks);
+}
+
+} // namespace sluice

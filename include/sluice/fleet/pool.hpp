@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pool: a fleet's engines of one type, those of this process, each with the requests that it was sent.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/core/ring_queue.hpp"
+#include "sluice/engine/engine.hpp"
+#include "sluice/engine/progress_watch.hpp"
+#include "sluice/fleet/report.hpp"
+#include "sluice/fleet/watch.hpp"
+#include "sluice/policy/cost/sub_batches.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// A request on its way to an engine.
+struct SentRequest {
+  std::uint64_t number = 0; ///< the fleet's
+  Seconds ready{0};         ///< when the engine may take it
+  RequestSpec spec;
+  std::vector<BlockKey> keys;
+  Tokens arrived{0}; ///< its oldest tokens whose KV comes with it
+};
+
+/// What an engine tells at the end of a window. Ranks exchange it.
+struct EngineNews {
+  EngineReport report;
+  SentSince queued;       ///< sent to it, and not yet taken
+  Seconds next{0};        ///< when it has something to do; `never_due` if nothing is known
+  std::int64_t steps = 0; ///< iterations so far
+  bool dead = false, failed = false;
+};
+
+/// A request that an engine's death returns.
+struct ReturnedRequest {
+  std::uint64_t number = 0;
+  Seconds when{0};
+  Seconds first{0};    ///< its first token of this engine; undefined without one
+  Tokens generated{0}; ///< that its client has of this engine
+  Tokens computed{0};  ///< with KV that is lost
+};
+
+template <class E>
+class Pool {
+ public:
+  using Engine = Watched<E>;
+  using Config = typename Engine::Config;
+
+  /// Makes engines `first` .. `first + configs.size() - 1` of the pool.
+  static Expected<Pool> make(std::vector<Config> configs, std::size_t first) {
+    Pool pool;
+    pool.first_ = first;
+    pool.ends_.resize(configs.size());
+    pool.stations_.reserve(configs.size());
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      std::get<FleetWatch>(configs[i].observers).to = &pool.ends_[i];
+      Expected<Station> station = Engine::template make_in<Station>(std::move(configs[i]));
+      if (!station) {
+        Error error = station.error();
+        error.where = "engine " + std::to_string(first + i) + ": " + error.where;
+        return error;
+      }
+      pool.stations_.push_back(*std::move(station));
+    }
+    return pool;
+  }
+
+  [[nodiscard]] std::size_t size() const { return stations_.size(); }
+  /// The number in the pool of its first engine here.
+  [[nodiscard]] std::size_t first() const { return first_; }
+  /// The `i`th engine of this process.
+  [[nodiscard]] const Engine& engine(std::size_t i) const { return stations_[i].engine; }
+
+  void send(std::size_t i, SentRequest request) {
+    Station& station = stations_[i];
+    station.queued += request.spec.prompt;
+    station.queue.push_back(std::move(request));
+    // KV may arrive in another order than it was sent.
+    for (std::size_t at = station.queue.size() - 1; at > 0 && station.queue[at].ready < station.queue[at - 1].ready; --at)
+      std::swap(station.queue[at], station.queue[at - 1]);
+  }
+  /// The engine dies at the end of the iteration that runs at `when`.
+  void kill(std::size_t i, Seconds when) { stations_[i].dies = std::min(stations_[i].dies, when); }
+
+  /// Runs iterations that begin before `until`. Touches no other engine: engines may advance on different threads.
+  void advance(std::size_t i, Seconds until, RouterReads reads) {
+    Station& station = stations_[i];
+    if (station.news.dead || station.news.failed) return;
+    const Seconds stop = std::min(until, station.dies);
+    const bool idle = run(station, stop);
+    EngineNews& news = station.news;
+    for (EngineEnd& end : ends_[i]) {
+      end.number = station.number_of(end.id);
+      end.engine = static_cast<std::uint32_t>(first_ + i);
+    }
+    if (until >= station.dies && !news.failed) news.dead = true;
+    const Engine& engine = station.engine;
+    if (idle) note_counts(station, std::max(engine.now(), stop));
+    write_counts(station);
+    if (reads.prefill || reads.pace) note_work(engine, reads, news.report);
+    const Seconds taken = std::max(engine.now(), stop);
+    news.queued = {static_cast<std::int32_t>(station.queue.size()), station.queued};
+    news.next = idle ? std::min(station.queue.empty() ? never_due : station.queue.front().ready, engine.next_load())
+                     : taken;
+    if (news.dead) news.next = never_due;
+    news.steps = engine.steps();
+  }
+  [[nodiscard]] const EngineNews& news(std::size_t i) const { return stations_[i].news; }
+  [[nodiscard]] const Status& status(std::size_t i) const { return stations_[i].status; }
+  /// The requests that ended in the last `advance`, in order of time.
+  [[nodiscard]] std::vector<EngineEnd>& ends(std::size_t i) { return ends_[i]; }
+  /// How many leading blocks of `keys` the engine's caches have.
+  [[nodiscard]] std::int32_t finds(std::size_t i, std::span<const BlockKey> keys) const {
+    return stations_[i].news.dead ? 0 : static_cast<std::int32_t>(stations_[i].engine.finds(keys));
+  }
+  /// Takes the live requests of a dead engine, in the order of their submission.
+  void take_returned(std::size_t i, std::vector<ReturnedRequest>& to) {
+    Station& station = stations_[i];
+    const Seconds when = std::max(station.engine.now(), station.dies);
+    const View view = station.engine.view();
+    const std::size_t begin = to.size();
+    for (const RequestRow& row : view.rows)
+      if (row.phase != Phase::ended)
+        to.push_back({station.number_of(row.id), when, row.first_token, row.delivered, row.blocks.count() > 0 ? row.computed : Tokens{0}});
+    std::sort(to.begin() + static_cast<std::ptrdiff_t>(begin), to.end(),
+              [](const ReturnedRequest& a, const ReturnedRequest& b) { return a.number < b.number; });
+    for (; !station.queue.empty(); station.queue.pop_front())
+      to.push_back({station.queue.front().number, std::max(when, station.queue.front().ready), {}, Tokens{0}, Tokens{0}});
+    station.queued = Tokens{0};
+  }
+
+ private:
+  static constexpr std::uint64_t over = std::numeric_limits<std::uint64_t>::max();
+
+  /// One engine, with what it was sent.
+  struct Station {
+    template <class... From>
+    explicit Station(From&&... from) : engine(std::forward<From>(from)...) {}
+
+    /// The fleet's number of a request that ends.
+    std::uint64_t number_of(RequestId id) {
+      const std::uint64_t number = std::exchange(numbers[index(id) - first_id], over);
+      for (; !numbers.empty() && numbers.front() == over; numbers.pop_front()) ++first_id;
+      return number;
+    }
+
+    Engine engine;
+    RingQueue<SentRequest> queue; ///< by the order in which they were sent
+    Tokens queued{0};             ///< their prompts
+    RingQueue<std::uint64_t> numbers; ///< of live requests, by the engine's id from `first_id` on
+    std::uint32_t first_id = 0;
+    Seconds dies = never_due;
+    ProgressWatch watch;
+    EngineCounts counts; ///< before the last iteration began
+    EngineNews news;
+    Status status;
+  };
+
+  /// Returns whether the engine has nothing to do at `stop`, or until then.
+  static bool run(Station& station, Seconds stop) {
+    Engine& engine = station.engine;
+    while (engine.now() < stop) {
+      while (!station.queue.empty() && station.queue.front().ready <= engine.now()) take_next(station);
+      note_counts(station, engine.now());
+      const Stepped stepped = engine.step();
+      if (stepped == Stepped::failed)
+        station.status = engine.status();
+      else
+        station.status = station.watch.check(engine);
+      if (!station.status.ok()) {
+        station.news.failed = true;
+        return true;
+      }
+      if (stepped != Stepped::idle) continue;
+      const Seconds next =
+          std::min(station.queue.empty() ? never_due : station.queue.front().ready, engine.next_load());
+      if (next >= stop) return true;
+      engine.idle_until(next);
+    }
+    return false;
+  }
+  /// A refusal reaches the fleet through the watch.
+  static void take_next(Station& station) {
+    SentRequest& request = station.queue.front();
+    station.numbers.push_back(request.number);
+    (void)station.engine.submit(request.spec, request.keys, Tokens{0}, request.arrived);
+    station.queued -= request.spec.prompt;
+    request.keys = {};
+    station.queue.pop_front();
+  }
+  static void note_counts(Station& station, Seconds when) {
+    station.counts = station.engine.counts();
+    station.news.report.when = when;
+  }
+  static void write_counts(Station& station) {
+    const EngineCounts& counts = station.counts;
+    EngineReport& report = station.news.report;
+    report.waiting = static_cast<std::int32_t>(counts.waiting);
+    report.preempted = static_cast<std::int32_t>(counts.preempted);
+    report.running = static_cast<std::int32_t>(counts.running);
+    report.kv_used = static_cast<double>(counts.used.count()) /
+                     static_cast<double>(std::max<std::int64_t>(1, counts.capacity.count()));
+  }
+  /// What takes a look at every live request.
+  static void note_work(const Engine& engine, RouterReads reads, EngineReport& report) {
+    const View view = engine.view();
+    Work work;
+    report.to_prefill = Tokens{0};
+    for (const RequestRow& row : view.rows) {
+      if (row.phase == Phase::ended) continue;
+      if (row.phase == Phase::running && row.pending().count() == 1)
+        work.add_decode(row.context(), view.geometry.reads());
+      else
+        report.to_prefill += row.pending();
+    }
+    report.batch = view.limits.batch;
+    report.chunk = view.limits.batch_tokens;
+    if (!reads.pace) return;
+    const ChunkWork chunk{std::max(Tokens{1}, report.chunk - Tokens{work.decodes}), Tokens{0}};
+    work.chunks = {&chunk, 1};
+    work.samples = work.decodes + 1;
+    report.chunk_time = step_time(engine.predictor(), work).total(view.geometry.layers);
+  }
+
+  std::size_t first_ = 0;
+  std::vector<Station> stations_;
+  std::vector<std::vector<EngineEnd>> ends_; ///< by engine; `FleetWatch` writes them
+};
+
+} // namespace sluice
