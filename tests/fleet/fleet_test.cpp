@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// What holds for every fleet: requests are conserved, threads change nothing, and engines are engines.
+#include "sluice/engine/systems/prefix_tiers.hpp"
+#include "sluice/fleet/by_forecast.hpp"
+#include "sluice/fleet/by_session.hpp"
+#include "sluice/fleet/least_loaded.hpp"
+#include "sluice/fleet/random_router.hpp"
+#include "sluice/fleet/round_robin.hpp"
+#include "sluice/fleet/scorers.hpp"
+
+#include "fleet/small_fleet.hpp"
+
+using namespace sluice;
+using sluice_test::GroupedPrompts;
+using sluice_test::Heard;
+using sluice_test::serve_small;
+using sluice_test::small_server;
+
+namespace {
+
+using Precise = WeightedScorers<QueueScorer, KvScorer, FoundScorer>;
+using Estimated = WeightedScorers<QueueScorer, KvScorer, SentScorer>;
+
+/// The requests of `all` whose number is `rest` modulo `of`.
+class EveryNth {
+ public:
+  EveryNth(GroupedPrompts all, int of, int rest) : all_(std::move(all)), of_(of), rest_(rest) {}
+  Expected<std::optional<RequestSpec>> next() {
+    for (;;) {
+      auto request = all_.next();
+      if (!request || !*request || at_++ % of_ == rest_) return request;
+    }
+  }
+  [[nodiscard]] std::span<const ContentPiece> content() const { return all_.content(); }
+
+ private:
+  GroupedPrompts all_;
+  int of_, rest_, at_ = 0;
+};
+
+/// Chooses an engine that is not there.
+struct BeyondTheLast {
+  using role = roles::Router;
+  static constexpr RouterReads reads{};
+  struct State {};
+  Seconds every{0.1};
+  [[nodiscard]] std::size_t choose(const FleetView& view, const RoutedRequest&, State&) const { return view.engines(); }
+};
+
+template <class R>
+void same_on_threads(R router) {
+  Heard one, two, three;
+  FleetSettings settings;
+  const FleetSummary a = serve_small<R, VllmPrefixCaching>(5, 150, 30, router, settings, one);
+  settings.threads = 2;
+  const FleetSummary b = serve_small<R, VllmPrefixCaching>(5, 150, 30, router, settings, two);
+  settings.threads = 3;
+  const FleetSummary c = serve_small<R, VllmPrefixCaching>(5, 150, 30, router, settings, three);
+  CHECK(a.digest.value() == b.digest.value());
+  CHECK(a.digest.value() == c.digest.value());
+  REQUIRE(one.choices.size() == three.choices.size());
+  for (std::size_t i = 0; i < one.choices.size(); ++i) CHECK(one.choices[i].engine == three.choices[i].engine);
+  CHECK(a.requests == 150);
+}
+
+} // namespace
+
+TEST_CASE("behind a round robin, each engine does to the bit what it does alone with its part of the requests") {
+  constexpr int engines = 3, requests = 120;
+  Heard heard;
+  const FleetSummary summary = serve_small<RoundRobin, VllmPrefixCaching>(engines, requests, 25, {}, {}, heard);
+  CHECK(summary.preemptions > 0);
+  CHECK(summary.found.count() > 0);
+  for (int i = 0; i < engines; ++i) {
+    using E = With<VllmPrefixCaching, Summary>;
+    auto engine = E::make(configure<E>(small_server()));
+    REQUIRE(engine);
+    EveryNth reader(GroupedPrompts(requests, 25, 6, 1), engines, i);
+    REQUIRE(simulate(*engine, reader));
+    CHECK(engine->steps() == summary.engines[static_cast<std::size_t>(i)].steps);
+    const auto ends = heard.sorted();
+    for (std::size_t k = 0; k < ends.size() / engines; ++k) {
+      const FleetEnd& end = ends[k * engines + static_cast<std::size_t>(i)];
+      const RequestRecord& record = engine->observed<Summary>().requests[k];
+      CHECK(end.engine == static_cast<std::uint32_t>(i));
+      CHECK(end.first == record.first);
+      CHECK(end.last == record.last);
+      CHECK(end.found == record.found);
+      CHECK(end.times_preempted == record.times_preempted);
+    }
+  }
+}
+
+TEST_CASE("the number of threads changes nothing, whatever the router reads") {
+  same_on_threads(RoundRobin{});
+  same_on_threads(LeastLoaded{});
+  same_on_threads(RandomRouter{});
+  same_on_threads(ByForecast{});
+  same_on_threads(Precise{.scorers = {QueueScorer{2}, KvScorer{2}, FoundScorer{3}}});
+  same_on_threads(Estimated{});
+}
+
+TEST_CASE("routers that read no reports choose alike in windows of any length") {
+  const auto engines_of = [](auto router) {
+    Heard heard;
+    serve_small<decltype(router), VllmRecompute>(4, 100, 20, router, {}, heard);
+    std::vector<std::uint32_t> engines;
+    for (const FleetChoice& choice : heard.choices) engines.push_back(choice.engine);
+    std::vector<Seconds> last;
+    for (const FleetEnd& end : heard.sorted()) last.push_back(end.last);
+    return std::pair{engines, last};
+  };
+  CHECK(engines_of(RoundRobin{Seconds{0.001}}) == engines_of(RoundRobin{Seconds{5}}));
+  CHECK(engines_of(BySession{Seconds{0.001}}) == engines_of(BySession{Seconds{5}}));
+  CHECK(engines_of(RandomRouter{Seconds{0.001}}) == engines_of(RandomRouter{Seconds{5}}));
+}
+
+TEST_CASE("a report is as old as its window, and an iteration") {
+  Heard heard;
+  const FleetSummary summary = serve_small<LeastLoaded, VllmRecompute>(3, 200, 30, LeastLoaded{Seconds{0.2}}, {}, heard);
+  CHECK(summary.age.count() == 200);
+  CHECK(summary.age.max() >= 0.15); // of 200 requests, some arrive late in their window
+  CHECK(summary.age.max() < 0.2 + 0.2);
+  double longest = 0, sum = 0;
+  for (const FleetChoice& choice : heard.choices) {
+    longest = std::max(longest, choice.age.count());
+    sum += choice.age.count();
+  }
+  CHECK(summary.age.max() == longest);
+  CHECK(summary.age.sum() == doctest::Approx(sum));
+}
+
+TEST_CASE("a router that finds prefixes finds more than one that draws") {
+  Heard drawn, precise, estimated;
+  const FleetSummary a = serve_small<RandomRouter, VllmPrefixCaching>(4, 300, 12, {}, {}, drawn);
+  const FleetSummary b =
+      serve_small<Precise, VllmPrefixCaching>(4, 300, 12, {.scorers = {QueueScorer{1}, KvScorer{1}, FoundScorer{3}}}, {}, precise);
+  const FleetSummary c =
+      serve_small<Estimated, VllmPrefixCaching>(4, 300, 12, {.scorers = {QueueScorer{1}, KvScorer{1}, SentScorer{3}}}, {}, estimated);
+  CHECK(b.found > a.found);
+  CHECK(c.found > a.found);
+}
+
+TEST_CASE("engines with tiers below their devices say what the tiers have") {
+  Heard heard;
+  using Found = WeightedScorers<FoundScorer>;
+  const FleetSummary summary = serve_small<Found, HiCache>(3, 200, 10, {}, {}, heard);
+  CHECK(summary.loaded.count() > 0);
+  CHECK(summary.loaded <= summary.found);
+}
+
+TEST_CASE("a session's request arrives after the answer before it, and its window waits for no other") {
+  const auto spec = parse_sessions("chat:sessions=20,rate=2,turns=4,first=300,growth=50,output=30,user=1");
+  REQUIRE(spec);
+  auto fleet = make_fleet<BySession, VllmPrefixCaching>(4, small_server());
+  REQUIRE(fleet);
+  Heard heard;
+  sluice_test::run_fleet(*fleet, SessionGenerator(*spec, 1), heard);
+  CHECK(heard.ends.size() == 80);
+  std::vector<std::uint32_t> engine_of(21, 99);
+  for (const FleetEnd& end : heard.sorted()) {
+    std::uint32_t& engine = engine_of[end.spec.session];
+    if (engine == 99) engine = end.engine;
+    CHECK(end.engine == engine);
+    if (end.spec.turn > 0) {
+      bool after = false;
+      for (const FleetEnd& before : heard.ends)
+        after = after || (before.spec.session == end.spec.session && before.spec.turn == end.spec.turn - 1 &&
+                          before.last <= end.spec.arrival);
+      CHECK(after);
+    }
+  }
+}
+
+TEST_CASE("a router's engine that takes no requests ends the run with a line") {
+  auto fleet = make_fleet<BeyondTheLast, VllmRecompute>(2, small_server());
+  REQUIRE(fleet);
+  GroupedPrompts reader(3, 1, 1, 1);
+  const Status status = fleet->run(reader);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().line() == "router: it chose engine 2, which takes no requests; expected an engine of view.open");
+}
+
+TEST_CASE("what a fleet cannot be made of is said") {
+  const auto line = [](auto change) {
+    Fleet<LeastLoaded, VllmRecompute>::Config config;
+    std::get<0>(config.engines).assign(2, configure<Watched<VllmRecompute>>(small_server()));
+    change(config);
+    const auto fleet = Fleet<LeastLoaded, VllmRecompute>::make(std::move(config));
+    REQUIRE_FALSE(fleet);
+    return fleet.error().line();
+  };
+  CHECK(line([](auto& config) { std::get<0>(config.engines).clear(); }) == "fleet: a pool has no engine; expected at least one");
+  CHECK(line([](auto& config) { config.routers[0].every = Seconds{0}; }) == "router: its `every` is not above 0 s; expected 0.1 s, for example");
+  CHECK(line([](auto& config) { config.settings.failures.at = {{Seconds{1}, 2}}; }) ==
+        "failures: engine 2 dies, and there is none of that number; expected 0 to 1");
+  CHECK(line([](auto& config) { std::get<0>(config.engines)[1].limits.block_tokens = Tokens{32}; }) ==
+        "fleet: engines have blocks of 16 and of 32 tokens; expected blocks of one size");
+  CHECK(line([](auto& config) { config.settings.scaler.first = 3; }) ==
+        "scaler: it starts with more engines than the first pool has; expected at most their number");
+  CHECK(line([](auto& config) { std::get<0>(config.engines)[1].limits.batch = 0; }).find("engine 1: ") == 0);
+}

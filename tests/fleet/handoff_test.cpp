@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two pools: prompts here, answers there, and the KV in between.
+#include "sluice/engine/systems/orbitflow.hpp"
+#include "sluice/engine/systems/prefix_tiers.hpp"
+#include "sluice/fleet/least_loaded.hpp"
+#include "sluice/fleet/round_robin.hpp"
+
+#include "fleet/small_fleet.hpp"
+
+using namespace sluice;
+using sluice_test::GroupedPrompts;
+using sluice_test::Heard;
+using sluice_test::small_server;
+
+namespace {
+
+template <class R, class Prefill, class Decode>
+FleetSummary serve_apart(FleetSettings settings, Heard& heard, std::size_t prefills = 2, std::size_t decodes = 3,
+                         R router = {}, int requests = 150, std::int64_t decode_blocks = 700) {
+  typename Fleet<R, Prefill, Decode>::Config config;
+  config.routers = {router, router};
+  config.settings = settings;
+  std::get<0>(config.engines).assign(prefills, configure<Watched<Prefill>>(small_server()));
+  std::get<1>(config.engines).assign(decodes, configure<Watched<Decode>>(small_server(decode_blocks)));
+  auto fleet = Fleet<R, Prefill, Decode>::make(std::move(config));
+  REQUIRE(fleet);
+  const FleetSummary summary = sluice_test::run_fleet(*fleet, GroupedPrompts(requests, 20, 6, 3), heard);
+  std::int64_t several = 0;
+  for (const FleetEnd& end : heard.ends) {
+    several += end.spec.output.count() > 1 ? 1 : 0;
+    CHECK(end.first_engine < prefills);
+    CHECK((end.engine >= prefills) == (end.spec.output.count() > 1));
+  }
+  CHECK(summary.handed == several); // the others end with their first token
+  CHECK(several < summary.requests);
+  return summary;
+}
+
+} // namespace
+
+TEST_CASE("a prompt's KV arrives after its bytes and its latency, one after another on a link") {
+  const Handoff whole{BytesPerSecond{1e9}, Seconds{0.01}};
+  Seconds link{0};
+  CHECK(whole.arrival(Bytes{500'000'000}, 10, Seconds{1}, Seconds{2}, link).count() == doctest::Approx(2.51));
+  CHECK(link.count() == doctest::Approx(2.5));
+  CHECK(whole.arrival(Bytes{100'000'000}, 10, Seconds{2}, Seconds{2.1}, link).count() == doctest::Approx(2.61)); // waits
+  // Layer by layer, the last of ten layers leaves when it has been computed.
+  Handoff layers = whole;
+  layers.sends = Sends::by_layer;
+  link = Seconds{0};
+  CHECK(layers.arrival(Bytes{500'000'000}, 10, Seconds{1}, Seconds{2}, link).count() == doctest::Approx(2.06));
+  // If the network is the slower, its bytes count from the start.
+  CHECK(layers.arrival(Bytes{3'000'000'000}, 10, Seconds{3}, Seconds{4}, link).count() == doctest::Approx(6.01));
+}
+
+TEST_CASE("every request has its first token from one pool and the others from the other") {
+  FleetSettings settings;
+  settings.handoff = {BytesPerSecond{10e9}, Seconds{0.001}};
+  Heard plain, cached, tiers, layered;
+  const FleetSummary a = serve_apart<LeastLoaded, VllmRecompute, VllmRecompute>(settings, plain);
+  serve_apart<LeastLoaded, VllmPrefixCaching, VllmPrefixCaching>(settings, cached);
+  serve_apart<LeastLoaded, VllmPrefixCaching, HiCache>(settings, tiers);
+  serve_apart<LeastLoaded, VllmRecompute, OrbitFlow>(settings, layered);
+  CHECK(a.handed_bytes > Bytes{0});
+  CHECK(a.handoff.count() == a.handed);
+  // 400 to 1,200 tokens of 128 KiB at 10 GB/s, and links that are rarely busy.
+  CHECK(a.handoff.quantile(0.5) > 0.001 + 400 * 131072 / 10e9);
+  CHECK(a.handoff.quantile(0.5) < 0.001 + 1200 * 131072 / 10e9);
+}
+
+TEST_CASE("threads change nothing in two pools") {
+  FleetSettings settings;
+  settings.handoff = {BytesPerSecond{10e9}, Seconds{0.001}};
+  Heard one, two;
+  const FleetSummary a = serve_apart<LeastLoaded, VllmPrefixCaching, VllmRecompute>(settings, one);
+  settings.threads = 3;
+  const FleetSummary b = serve_apart<LeastLoaded, VllmPrefixCaching, VllmRecompute>(settings, two);
+  CHECK(a.digest.value() == b.digest.value());
+}
+
+TEST_CASE("between pools nothing waits for a window: their length changes nothing behind round robins") {
+  FleetSettings settings;
+  settings.handoff = {BytesPerSecond{5e9}, Seconds{0.002}};
+  Heard brief, lengthy;
+  serve_apart<RoundRobin, VllmRecompute, VllmRecompute>(settings, brief, 2, 3, RoundRobin{Seconds{0.01}});
+  serve_apart<RoundRobin, VllmRecompute, VllmRecompute>(settings, lengthy, 2, 3, RoundRobin{Seconds{3}});
+  const auto a = brief.sorted(), b = lengthy.sorted();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CHECK(a[i].first == b[i].first);
+    CHECK(a[i].last == b[i].last);
+    CHECK(a[i].engine == b[i].engine);
+  }
+}
+
+TEST_CASE("a slow network delays second tokens and no first one") {
+  FleetSettings fast, slow;
+  fast.handoff = {BytesPerSecond{1e12}, Seconds{0}};
+  slow.handoff = {BytesPerSecond{1e12}, Seconds{2}};
+  Heard quick, late;
+  // One request per engine at a time, so that nothing else changes.
+  serve_apart<RoundRobin, VllmRecompute, VllmRecompute>(fast, quick, 2, 60, {}, 60);
+  serve_apart<RoundRobin, VllmRecompute, VllmRecompute>(slow, late, 2, 60, {}, 60);
+  const auto a = quick.sorted(), b = late.sorted();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CHECK(a[i].first == b[i].first);
+    if (a[i].spec.output.count() > 1) CHECK((b[i].last - a[i].last).count() == doctest::Approx(2).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("KV that arrives is not computed, takes room, and is computed again after a preemption") {
+  const auto steps = [](Tokens arrived, bool cached) {
+    using E = VllmRecompute;
+    using C = VllmPrefixCaching;
+    const auto run = [&]<class X>() {
+      auto engine = X::make(configure<X>(small_server()));
+      REQUIRE(engine);
+      REQUIRE(engine->submit({Seconds{0}, Tokens{1001}, Tokens{10}, {}}, {}, Tokens{0}, arrived));
+      REQUIRE(engine->step() == Stepped::ran);
+      const LayerBlocks used = engine->counts().used;
+      CHECK(used == LayerBlocks{32 * 63}); // of 1,001 tokens, in blocks of 16
+      while (engine->step() == Stepped::ran) {}
+      CHECK(engine->counts().used == LayerBlocks{0});
+      return std::pair{engine->steps(), engine->now()};
+    };
+    return cached ? run.template operator()<C>() : run.template operator()<E>();
+  };
+  const auto before = [&](bool cached) { return steps(Tokens{1000}, cached); };
+  for (const bool cached : {false, true}) {
+    CHECK(before(cached).first == 10); // one token an iteration
+    CHECK(before(cached).second < steps(Tokens{500}, cached).second);
+  }
+  // Under pressure engines preempt, and requests still end with all their tokens (run_fleet checks).
+  FleetSettings settings;
+  Heard plain, caching;
+  const FleetSummary a = serve_apart<LeastLoaded, VllmRecompute, VllmRecompute>(settings, plain, 3, 1, {}, 150, 200);
+  const FleetSummary b = serve_apart<LeastLoaded, VllmRecompute, VllmPrefixCaching>(settings, caching, 3, 1, {}, 150, 200);
+  CHECK(a.preemptions > 0);
+  CHECK(b.preemptions > 0);
+}
+
+TEST_CASE("KV that cannot arrive is refused with a line") {
+  auto engine = VllmRecompute::make(configure<VllmRecompute>(small_server()));
+  REQUIRE(engine);
+  const auto refused = engine->submit({Seconds{0}, Tokens{100}, Tokens{10}, {}}, {}, Tokens{0}, Tokens{100});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().line() == "request 0: it arrives with KV of 100 tokens of its prompt of 100; expected fewer: the "
+                                  "last token is computed, because its output is needed");
+}
