@@ -37,6 +37,7 @@ class FleetEngine {
     sluice::Limits limits{};     ///< the setup's
     sluice::Geometry geometry{}; ///< the setup's
     Told* told = nullptr;        ///< null: only ends are kept
+    sluice::Seconds copies{0};   ///< for which a connector that copies a request's arrived KV holds up the engine
     std::tuple<sluice::FleetWatch> observers{};
   };
 
@@ -47,11 +48,12 @@ class FleetEngine {
     sluice::Expected<engines::Simulated> made =
         config.system->simulate({*config.setup, config.slo, config.deposit, {}, listener.get()});
     if (!made) return made.error();
-    return In(FleetEngine(std::move(made->engine), std::move(listener), config.setup->cost));
+    return In(FleetEngine(std::move(made->engine), std::move(listener), config.setup->cost, config.copies));
   }
 
   sluice::Expected<sluice::RequestId> submit(const sluice::RequestSpec& spec, std::span<const sluice::BlockKey> keys,
                                              sluice::Tokens on_host, sluice::Tokens arrived) {
+    if (arrived > sluice::Tokens{0} && copies_ > sluice::Seconds{0}) engine_.idle_until(engine_.now() + copies_);
     return engine_.submit(spec, keys, on_host, arrived);
   }
   sluice::Stepped step() { return engine_.step(); }
@@ -86,12 +88,14 @@ class FleetEngine {
     Told* told;
   };
 
-  FleetEngine(engines::SimulatedEngine engine, std::unique_ptr<Listener> listener, engines::CostChoice cost)
-      : listener_(std::move(listener)), engine_(std::move(engine)), cost_(std::move(cost)) {}
+  FleetEngine(engines::SimulatedEngine engine, std::unique_ptr<Listener> listener, engines::CostChoice cost,
+              sluice::Seconds copies)
+      : listener_(std::move(listener)), engine_(std::move(engine)), cost_(std::move(cost)), copies_(copies) {}
 
   std::unique_ptr<Listener> listener_; ///< the engine has its address
   engines::SimulatedEngine engine_;
   engines::CostChoice cost_;
+  sluice::Seconds copies_;
 };
 
 } // namespace fleets

@@ -94,13 +94,15 @@ Status check(Options& options) {
     return flag_error("--scale-from", fmt::format("it is {}", *options.scale_from), "at most the engines of the pool");
   if (!(options.every > 0)) return flag_error("--every", "it is 0", "seconds above 0");
   if (options.preset.empty() && (options.ladder_stages || options.ladder_prompts || options.ladder_in_flight))
-    return flag_error(options.ladder_stages ? "--stages" : options.ladder_prompts ? "--prompts" : "--in-flight",
+    return flag_error(options.ladder_stages ? "--stages" : options.ladder_prompts ? "--shared-prefix" : "--in-flight",
                       "only a preset's ladder has it", "--preset as well");
   if (options.preset.empty() && !options.recording.empty())
     return flag_error("--recording", "there is nothing to compare it with", "--preset as well");
   if (!options.preset.empty() && (!options.workload.trace.empty() || options.workload.generate))
     return flag_error(options.workload.generate ? "--generate" : "--trace", "the preset has its own workload",
                       "--preset without it");
+  if (options.kv_copy > 0 && !options.prefill && options.replay.empty())
+    return flag_error("--kv-copy", "there is one pool", "--prefill and --decode as well");
   if (options.mpi && options.prefill)
     return flag_error("--mpi", "two pools run in one process", "--engines instead of --prefill and --decode");
   return {};
@@ -145,6 +147,7 @@ Expected<std::vector<RouterRuns>> run_all(const Options& options, const Comparis
       of.settings.scaler = {static_cast<std::size_t>(*options.scale_from), options.scale_waiting,
                             Seconds{options.scale_delay}};
     of.settings.threads = static_cast<int>(std::max<std::int64_t>(1, threads / static_cast<std::int64_t>(at_once)));
+    of.copies = Seconds{options.kv_copy * of.setup->geometry.layers};
     of.ranks = ranks;
     of.ended = &ended;
     std::unique_ptr<Clients> clients;
@@ -248,7 +251,7 @@ int run(Options options, const std::string& command) {
     if (error.where == "--systems") error.where = "--system";
     return fail(error);
   }
-  if (options.host_step > 0) {
+  if (options.host_step > 0 || options.kv_copy > 0) {
     const auto host = [&](engines::Setup& setup) {
       setup.cost = setup.cost.with_host({Seconds{options.host_step}, Seconds{options.kv_copy}});
     };
@@ -347,7 +350,7 @@ int fleets::program(int argc, char** argv) {
                 options.ladder_stages = true;
                 return read_stages(text, options.ladder.stages);
               });
-  flags.other("--prompts", "of a preset: other prompts, groups=N,users=N,shared=TOKENS,own=TOKENS,output=TOKENS",
+  flags.other("--shared-prefix", "of a preset: other prompts, groups=N,users=N,shared=TOKENS,own=TOKENS,output=TOKENS",
               [&options](const std::string& text) {
                 options.ladder_prompts = true;
                 return read_prompts(text, options.ladder);

@@ -121,6 +121,7 @@ std::vector<std::vector<std::string>> read_tabs(const fs::path& path) {
   std::string line;
   std::getline(file, line);
   while (std::getline(file, line)) {
+    if (line.ends_with('\r')) line.pop_back();
     std::vector<std::string>& row = rows.emplace_back();
     for (std::size_t begin = 0; begin <= line.size();) {
       const std::size_t end = std::min(line.find('\t', begin), line.size());
@@ -246,6 +247,7 @@ Status replay_one(const Options& options, const std::vector<RequestSpec>& reques
   }
   fleets.every = Seconds{options.every};
   fleets.settings.handoff = {recorded.link, recorded.latency, Sends::whole};
+  fleets.copies = Seconds{options.kv_copy * shard->layers};
   fleets.tells = true;
   std::size_t next = 0;
   engines::Requests reader{.next = [&]() -> Expected<std::optional<RequestSpec>> {

@@ -80,7 +80,7 @@ Expected<Ran> run_on(const Fleets& of, const R& router, Clients& clients) {
   const auto fill = [&](auto& pool, const engines::System* system, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i)
       pool.push_back({system, of.setup, of.slo, of.deposit, of.setup->limits, of.setup->geometry,
-                      of.tells ? &told.emplace_back() : nullptr, {}});
+                      of.tells ? &told.emplace_back() : nullptr, of.copies, {}});
   };
   fill(std::get<0>(config.engines), of.system, of.engines);
   if constexpr (F::pools == 2) fill(std::get<1>(config.engines), of.decoder, of.decoders);

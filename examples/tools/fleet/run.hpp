@@ -29,6 +29,7 @@ struct Fleets {
   sluice::Seconds every{0.1}; ///< how often engines report
   std::uint64_t seed = 1;     ///< of routers that draw
   sluice::FleetSettings settings{};
+  sluice::Seconds copies{0}; ///< for which a request that arrives with its KV holds up the engine that takes it
   bool tells = false; ///< tokens by second, and first tokens of the second pool
   sluice::Ranks* ranks = nullptr;                ///< of MPI; null: this process runs all engines
   std::atomic<std::int64_t>* ended = nullptr;    ///< counts requests that ended, for a progress bar
