@@ -68,14 +68,14 @@ void same_on_threads(R router) {
 TEST_CASE("behind a round robin, each engine does to the bit what it does alone with its part of the requests") {
   constexpr int engines = 3, requests = 120;
   Heard heard;
-  const FleetSummary summary = serve_small<RoundRobin, VllmPrefixCaching>(engines, requests, 25, {}, {}, heard);
+  const FleetSummary summary = serve_small<RoundRobin, VllmPrefixCaching>(engines, requests, 100, {}, {}, heard);
   CHECK(summary.preemptions > 0);
   CHECK(summary.found.count() > 0);
   for (int i = 0; i < engines; ++i) {
     using E = With<VllmPrefixCaching, Summary>;
     auto engine = E::make(configure<E>(small_server()));
     REQUIRE(engine);
-    EveryNth reader(GroupedPrompts(requests, 25, 6, 1), engines, i);
+    EveryNth reader(GroupedPrompts(requests, 100, 6, 1), engines, i);
     REQUIRE(simulate(*engine, reader));
     CHECK(engine->steps() == summary.engines[static_cast<std::size_t>(i)].steps);
     const auto ends = heard.sorted();
@@ -143,8 +143,9 @@ TEST_CASE("a router that finds prefixes finds more than one that draws") {
 
 TEST_CASE("engines with tiers below their devices say what the tiers have") {
   Heard heard;
-  using Found = WeightedScorers<FoundScorer>;
-  const FleetSummary summary = serve_small<Found, HiCache>(3, 200, 10, {}, {}, heard);
+  auto fleet = make_fleet<WeightedScorers<FoundScorer>, HiCache>(3, small_server(150)); // the device forgets most
+  REQUIRE(fleet);
+  const FleetSummary summary = sluice_test::run_fleet(*fleet, GroupedPrompts(200, 6, 40, 1), heard);
   CHECK(summary.loaded.count() > 0);
   CHECK(summary.loaded <= summary.found);
 }

@@ -5,6 +5,8 @@
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/node/lock_step.hpp"
 #include "sluice/engine/systems/vllm.hpp"
+#include "sluice/fleet/group_front.hpp"
+#include "sluice/fleet/least_loaded.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/retention/keep_until_overwritten.hpp"
 #include "sluice/report/observer/measure.hpp"
@@ -63,7 +65,7 @@ sluice::Expected<std::vector<Served>> drive(Group group, const std::vector<sluic
                                             const std::vector<sluice::Seconds>& due, const PromptKeys& prompts,
                                             std::int64_t in_flight, sluice::Seconds front_end) {
   using namespace sluice;
-  LeastLoaded balance;
+  GroupFront<LeastLoaded> front;
   std::vector<std::pair<std::size_t, RequestId>> places; // rank and id of each record
   std::vector<Seconds> sent;
   const auto full = [&] { return in_flight > 0 && group.alive() >= in_flight; };
@@ -74,7 +76,7 @@ sluice::Expected<std::vector<Served>> drive(Group group, const std::vector<sluic
       const Seconds when = std::max(due[next], room_since);
       const RequestSpec spec{when + front_end, records[next].prompt, records[next].output, {}};
       const std::span<const BlockKey> keys = prompts.empty() ? std::span<const BlockKey>{} : prompts[next];
-      const std::size_t rank = group.size() == 1 ? 0 : balance.choose(group);
+      const std::size_t rank = group.size() == 1 ? 0 : front.choose(group, spec, keys);
       const Expected<RequestId> id = group.submit(rank, spec, keys);
       if (!id) return id.error();
       places.emplace_back(rank, *id);

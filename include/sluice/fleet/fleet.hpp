@@ -356,18 +356,26 @@ class Fleet {
     handed_.erase(handed_.begin(), later);
   }
 
-  /// How many leading blocks of each arrival each engine has: by engine, then by arrival.
+  /// How many leading blocks of each arrival each engine has: by arrival, then by engine.
   template <std::size_t P>
   void find_prefixes(ThreadPool& threads) {
     Front& front = fronts_[P];
     auto& pool = std::get<P>(pools_);
     const std::size_t count = front.arrivals.size();
-    found_.assign(pool.size() * count, 0);
+    std::vector<std::int32_t> by_engine(pool.size() * count);
     for_each_part(threads, pool.size(), [&](std::size_t i) {
+      for (const Arrival& one : front.arrivals)
+        if (!one.request.keys.empty()) pool.prefetch(i, one.request.keys.front());
       for (std::size_t k = 0; k < count; ++k)
-        found_[i * count + k] = pool.finds(i, prompt_keys(front.arrivals[k].request));
+        by_engine[i * count + k] = pool.finds(i, prompt_keys(front.arrivals[k].request));
     });
-    share(ranks_, found_);
+    share(ranks_, by_engine);
+    found_.resize(by_engine.size());
+    constexpr std::size_t tile = 16; // a cache line of counts
+    for (std::size_t first = 0; first < front.engines; first += tile)
+      for (std::size_t k = 0; k < count; ++k)
+        for (std::size_t i = first; i < std::min(first + tile, front.engines); ++i)
+          found_[k * front.engines + i] = by_engine[i * count + k];
   }
   [[nodiscard]] std::span<const BlockKey> prompt_keys(const SentRequest& request) const {
     const auto full = static_cast<std::size_t>(request.spec.prompt / block_tokens_);
@@ -385,14 +393,12 @@ class Fleet {
                    "no engine takes requests any more", "an engine that lives"};
     }
     if constexpr (reads.prefixes) find_prefixes<P>(threads);
-    std::vector<std::int32_t> found(reads.prefixes ? front.engines : 0);
-    FleetView view{{}, front.edition, front.reports, front.sent, front.open, found};
+    FleetView view{{}, front.edition, front.reports, front.sent, front.open, {}};
     auto& pool = std::get<P>(pools_);
     for (std::size_t k = 0; k < front.arrivals.size(); ++k) {
       Arrival& arrival = front.arrivals[k];
       view.now = std::max(arrival.when, begin);
-      if constexpr (reads.prefixes)
-        for (std::size_t i = 0; i < front.engines; ++i) found[i] = found_[i * front.arrivals.size() + k];
+      if constexpr (reads.prefixes) view.found = std::span(found_).subspan(k * front.engines, front.engines);
       const RoutedRequest request{arrival.request.spec, prompt_keys(arrival.request), front.routed++};
       const std::size_t to = front.router.choose(view, request, front.state);
       if (to >= front.engines || front.takes[to] == 0)

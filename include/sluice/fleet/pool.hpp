@@ -122,6 +122,7 @@ class Pool {
   [[nodiscard]] std::int32_t finds(std::size_t i, std::span<const BlockKey> keys) const {
     return stations_[i].news.dead ? 0 : static_cast<std::int32_t>(stations_[i].engine.finds(keys));
   }
+  void prefetch(std::size_t i, BlockKey key) const { stations_[i].engine.prefetch(key); }
   /// Takes the live requests of a dead engine, in the order of their submission.
   void take_returned(std::size_t i, std::vector<ReturnedRequest>& to) {
     Station& station = stations_[i];
@@ -207,8 +208,7 @@ class Pool {
     report.waiting = static_cast<std::int32_t>(counts.waiting);
     report.preempted = static_cast<std::int32_t>(counts.preempted);
     report.running = static_cast<std::int32_t>(counts.running);
-    report.kv_used = static_cast<double>(counts.used.count()) /
-                     static_cast<double>(std::max<std::int64_t>(1, counts.capacity.count()));
+    report.kv_used = counts.used_share();
   }
   /// What takes a look at every live request.
   static void note_work(const Engine& engine, RouterReads reads, EngineReport& report) {

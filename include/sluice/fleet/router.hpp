@@ -8,6 +8,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <type_traits>
 
 namespace sluice {
 
@@ -18,20 +19,21 @@ struct Router; ///< of a fleet: which of its engines gets a request
 /// `P` says which facts about engines it reads.
 template <class P>
 concept SaysWhatItReads = requires {
-  requires P::reads == RouterReads{P::reads};
+  requires std::same_as<decltype(P::reads), const RouterReads>;
+  typename std::bool_constant<P::reads.load>; // constexpr
 };
 
 /// `P` says how old reports may be.
 template <class P>
 concept SaysHowOld = requires(const P& policy) {
-  { policy.every } -> std::convertible_to<Seconds>;
+  requires std::convertible_to<decltype(policy.every), Seconds>;
 };
 
 /// `P` chooses an engine.
 template <class P>
 concept ChoosesEngine = requires(const P& policy, typename P::State& state, const FleetView& view,
                                  const RoutedRequest& request) {
-  { policy.choose(view, request, state) } -> std::same_as<std::size_t>;
+  requires std::same_as<decltype(policy.choose(view, request, state)), std::size_t>;
 };
 
 /// Which engine of a fleet gets a request.

@@ -87,6 +87,7 @@ struct SentScorer {
     const std::span<const BlockKey> keys = request.keys.first(std::min(most, request.keys.size()));
     if (keys.empty()) return;
     state.of.resize(view.engines());
+    for (const std::size_t one : view.open) state.of[one].prefetch(keys.front());
     for (std::size_t i = 0; i < scores.size(); ++i)
       scores[i] += weight * static_cast<double>(state.of[view.open[i]].find(keys)) / static_cast<double>(keys.size());
   }

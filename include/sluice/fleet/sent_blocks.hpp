@@ -22,6 +22,8 @@ class SentBlocks {
     while (found < keys.size() && place(keys[found]) != KeyIndex::nobody) ++found;
     return found;
   }
+  /// Begins to load what `find` needs for keys that begin with this one.
+  void prefetch(BlockKey first) const { index_.prefetch(first); }
   /// Adds and uses these, the first as the last used: a prompt's beginning is forgotten last. At most `room` remain.
   void use(std::span<const BlockKey> keys, std::size_t room) {
     for (std::size_t i = keys.size(); i-- > 0;) use(keys[i], room);

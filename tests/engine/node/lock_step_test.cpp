@@ -107,17 +107,3 @@ TEST_CASE("an iteration of no time is not stretched") {
   REQUIRE(longer.step() == Stepped::failed);
   CHECK(longer.status().error().line().find("an iteration takes 0 s alone") != std::string::npos);
 }
-
-TEST_CASE("the front end chooses the least loaded engine by the last report and its own requests") {
-  auto group = two_engines();
-  LeastLoaded balance(Seconds{100});
-  CHECK(balance.choose(group) == 0); // equal: the first, which then has one more waiting
-  CHECK(balance.choose(group) == 1);
-  CHECK(balance.choose(group) == 0);
-  // A report after an iteration: two requests run in engine 0 and none in engine 1, which gets the next two.
-  LeastLoaded fresh(Seconds{1});
-  for (int i = 0; i < 2; ++i) REQUIRE(group.submit(0, {Seconds{0}, Tokens{4}, Tokens{9}, {}}));
-  REQUIRE(group.step() == Stepped::ran);
-  CHECK(fresh.choose(group) == 1); // 2 to 0
-  CHECK(fresh.choose(group) == 0); // 2 to 4: its own request counts as waiting
-}

@@ -103,33 +103,4 @@ class LockStep {
   Status status_;
 };
 
-/// Chooses the engine for a request as vLLM's front end does (`DPLBAsyncMPClient.get_core_engine_for_request`): the
-/// lowest of 4 x waiting + running, the first of equals. The engines report their numbers every `interval`; between two
-/// reports the front end counts its own requests as waiting.
-class LeastLoaded {
- public:
-  explicit LeastLoaded(Seconds interval = Seconds{0.1}) : interval_(interval) {}
-
-  template <class Group>
-  [[nodiscard]] std::size_t choose(const Group& group) {
-    if (loads_.empty() || group.now() >= reported_ + interval_) {
-      loads_.clear();
-      for (std::size_t i = 0; i < group.size(); ++i) {
-        const View view = group.rank(i).view();
-        loads_.push_back(4 * (view.waiting + static_cast<std::int64_t>(view.preempted.size())) +
-                         static_cast<std::int64_t>(view.running.size()));
-      }
-      reported_ = group.now();
-    }
-    const auto least = std::min_element(loads_.begin(), loads_.end());
-    *least += 4;
-    return static_cast<std::size_t>(least - loads_.begin());
-  }
-
- private:
-  Seconds interval_;
-  Seconds reported_{0};
-  std::vector<std::int64_t> loads_; ///< by engine
-};
-
 } // namespace sluice
