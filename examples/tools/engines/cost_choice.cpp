@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CostChoice's five cost models.
+// CostChoice's cost models.
 #include "engines/cost_choice.hpp"
 
 #include "sluice/policy/cost/layered_roofline.hpp"
@@ -16,7 +16,7 @@ namespace engines {
 
 struct CostChoice::Model {
   std::variant<sluice::Roofline, sluice::LinearProfile, sluice::TableProfile, sluice::TensorParallel<sluice::Roofline>,
-               sluice::LayeredRoofline>
+               sluice::LayeredRoofline, sluice::TensorParallel<sluice::TableProfile>>
       of;
 };
 
@@ -28,9 +28,23 @@ CostChoice::CostChoice(sluice::TableProfile model) : model_(std::make_shared<con
 CostChoice::CostChoice(sluice::Roofline shard, const sluice::ModelShape& whole, sluice::AllReduce all_reduce)
     : model_(std::make_shared<const Model>(
           Model{sluice::TensorParallel<sluice::Roofline>{std::move(shard), whole, std::move(all_reduce)}})) {}
+CostChoice::CostChoice(sluice::TableProfile shard, const sluice::ModelShape& whole, sluice::AllReduce all_reduce)
+    : model_(std::make_shared<const Model>(
+          Model{sluice::TensorParallel<sluice::TableProfile>{std::move(shard), whole, std::move(all_reduce)}})) {}
+
+CostChoice CostChoice::with_host(HostTime host) const {
+  CostChoice hosted = *this;
+  hosted.host_ = host;
+  return hosted;
+}
 
 sluice::StepTime CostChoice::step(const sluice::Work& work) const {
-  return std::visit([&work](const auto& model) { return model.step(work); }, model_->of);
+  sluice::StepTime time = std::visit([&work](const auto& model) { return model.step(work); }, model_->of);
+  if (work.tokens() > sluice::Tokens{0}) {
+    time.after += host_.step;
+    time.layer += host_.chunk * static_cast<double>(work.chunks.size());
+  }
+  return time;
 }
 bool CostChoice::layer_times(const sluice::Work& work, std::span<double> layers_s) const {
   const auto* layered = std::get_if<sluice::LayeredRoofline>(&model_->of);

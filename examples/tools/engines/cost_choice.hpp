@@ -21,7 +21,7 @@ struct StepFloor;
 
 namespace engines {
 
-/// One of five cost models, selected at run time, so that a comparison instantiates each engine once instead of five
+/// One of six cost models, selected at run time, so that a comparison instantiates each engine once instead of five
 /// times. Only these programs need it: an engine built for one purpose names its cost model as a type. Copies share the
 /// model, which is never modified.
 class CostChoice {
@@ -35,6 +35,15 @@ class CostChoice {
   explicit CostChoice(sluice::TableProfile model);
   /// The cost model of a tensor-parallel group.
   CostChoice(sluice::Roofline shard, const sluice::ModelShape& whole, sluice::AllReduce all_reduce);
+  CostChoice(sluice::TableProfile shard, const sluice::ModelShape& whole, sluice::AllReduce all_reduce);
+
+  /// What a server's host adds to an iteration while the device waits.
+  struct HostTime {
+    sluice::Seconds step{0};  ///< to each iteration: scheduling, input tensors, output tokens
+    sluice::Seconds chunk{0}; ///< in each layer, for each prompt, or for each request that arrives with its KV: a
+                              ///< connector copies their KV layer by layer
+  };
+  [[nodiscard]] CostChoice with_host(HostTime host) const;
 
   [[nodiscard]] sluice::StepTime step(const sluice::Work& work) const;
   /// False: all layers take `step(work).layer`.
@@ -53,6 +62,7 @@ class CostChoice {
  private:
   struct Model;
   std::shared_ptr<const Model> model_;
+  HostTime host_;
 };
 
 } // namespace engines

@@ -6,6 +6,7 @@
 #include "sluice/engine/fork.hpp"
 #include "sluice/engine/with.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -54,8 +55,8 @@ class AnyEngine {
     return AnyEngine{engine_->fork(std::move(backend), std::move(observers))};
   }
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {},
-                             Tokens on_host = Tokens{0}) {
-    return engine_->submit(spec, prompt_keys, on_host);
+                             Tokens on_host = Tokens{0}, Tokens arrived = Tokens{0}) {
+    return engine_->submit(spec, prompt_keys, on_host, arrived);
   }
   void take_answers(std::vector<Answered>& answers) { engine_->take_answers(answers); }
   [[nodiscard]] Tokens would_load(const RequestSpec& spec, const FoundPrefix& found) {
@@ -73,6 +74,8 @@ class AnyEngine {
   [[nodiscard]] Seconds now() const { return engine_->now(); }
   [[nodiscard]] const Status& status() const { return engine_->status(); }
   [[nodiscard]] View view() const { return engine_->view(); }
+  [[nodiscard]] std::size_t finds(std::span<const BlockKey> keys) const { return engine_->finds(keys); }
+  [[nodiscard]] EngineCounts counts() const { return engine_->counts(); }
   [[nodiscard]] std::int64_t alive() const { return engine_->alive(); }
   [[nodiscard]] std::int64_t steps() const { return engine_->steps(); }
   [[nodiscard]] const typename Cost::State& learned() const { return engine_->learned(); }
@@ -94,7 +97,7 @@ class AnyEngine {
     virtual Status load() = 0;
     [[nodiscard]] virtual std::unique_ptr<Interface> fork(Backend backend, observer_values observers) const = 0;
     virtual Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
-                                       Tokens on_host) = 0;
+                                       Tokens on_host, Tokens arrived) = 0;
     virtual void take_answers(std::vector<Answered>& answers) = 0;
     virtual Tokens would_load(const RequestSpec& spec, const FoundPrefix& found) = 0;
     virtual Status cancel(RequestId id) = 0;
@@ -109,6 +112,8 @@ class AnyEngine {
     [[nodiscard]] virtual Seconds now() const = 0;
     [[nodiscard]] virtual const Status& status() const = 0;
     [[nodiscard]] virtual View view() const = 0;
+    [[nodiscard]] virtual std::size_t finds(std::span<const BlockKey> keys) const = 0;
+    [[nodiscard]] virtual EngineCounts counts() const = 0;
     [[nodiscard]] virtual std::int64_t alive() const = 0;
     [[nodiscard]] virtual std::int64_t steps() const = 0;
     [[nodiscard]] virtual const typename Cost::State& learned() const = 0;
@@ -128,8 +133,8 @@ class AnyEngine {
       return std::make_unique<Model>([&] { return engine.fork(std::move(backend), std::move(observers)); });
     }
     Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
-                               Tokens on_host) override {
-      return engine.submit(spec, prompt_keys, on_host);
+                               Tokens on_host, Tokens arrived) override {
+      return engine.submit(spec, prompt_keys, on_host, arrived);
     }
     void take_answers(std::vector<Answered>& answers) override { engine.take_answers(answers); }
     Tokens would_load(const RequestSpec& spec, const FoundPrefix& found) override {
@@ -152,6 +157,8 @@ class AnyEngine {
     Seconds now() const override { return engine.now(); }
     const Status& status() const override { return engine.status(); }
     View view() const override { return engine.view(); }
+    std::size_t finds(std::span<const BlockKey> keys) const override { return engine.finds(keys); }
+    EngineCounts counts() const override { return engine.counts(); }
     std::int64_t alive() const override { return engine.alive(); }
     std::int64_t steps() const override { return engine.steps(); }
     const typename Cost::State& learned() const override { return engine.learned(); }

@@ -88,6 +88,16 @@ class Fleet {
                    "arrivals in seconds"};
     ClosedLoop<Reader> loop(requests, block_tokens_);
     if (Status status = loop.start(); !status) return status;
+    return run_clients(loop, listener);
+  }
+  template <TraceReader Reader>
+  Status run(Reader& requests) {
+    return run(requests, [](const auto& /*event*/) {});
+  }
+  /// The same for clients that are no trace: `clients` has the functions `next`, `take` and `answered` of ClosedLoop, and
+  /// its requests have sessions if it is to hear of their ends.
+  template <class Clients, FleetListener Listener>
+  Status run_clients(Clients& loop, Listener&& listener) {
     ThreadPool threads(std::max(1, settings_.threads));
     for (std::int64_t window = 0;; ++summary_.windows) {
       const Seconds begin = at(window), until = at(window + 1);
@@ -108,10 +118,6 @@ class Fleet {
     }
     finish();
     return {};
-  }
-  template <TraceReader Reader>
-  Status run(Reader& requests) {
-    return run(requests, [](const auto& /*event*/) {});
   }
 
  private:
@@ -302,8 +308,8 @@ class Fleet {
   }
 
   /// What arrives in the window: first what came back, then the workload's requests.
-  template <class Reader>
-  Status take_arrivals(ClosedLoop<Reader>& loop, Seconds begin, Seconds until) {
+  template <class Clients>
+  Status take_arrivals(Clients& loop, Seconds begin, Seconds until) {
     Front& front = fronts_[0];
     for (const ReturnedRequest& one : std::exchange(returned_, {})) {
       front.arrivals.push_back({one.number, one.when, first_stage(one.number)});
@@ -462,8 +468,8 @@ class Fleet {
     return {};
   }
   /// Counts what ended in the window, hands over, and takes back what dead engines had.
-  template <std::size_t P, class Reader, class Listener>
-  void end_requests(ClosedLoop<Reader>& loop, Listener& listener) {
+  template <std::size_t P, class Clients, class Listener>
+  void end_requests(Clients& loop, Listener& listener) {
     Front& front = fronts_[P];
     auto& pool = std::get<P>(pools_);
     ended_.clear();
@@ -525,8 +531,8 @@ class Fleet {
     one.had += end.generated;
     one.times_preempted += end.times_preempted;
   }
-  template <class Reader, class Listener>
-  void count(const EngineEnd& end, std::size_t first, ClosedLoop<Reader>& loop, Listener& listener) {
+  template <class Clients, class Listener>
+  void count(const EngineEnd& end, std::size_t first, Clients& loop, Listener& listener) {
     FleetEnd whole{end.number, static_cast<std::uint32_t>(first + end.engine), static_cast<std::uint32_t>(first + end.engine),
                    end.outcome, end.times_preempted, 0, end.spec, end.first, end.last, end.generated, end.found, end.loaded};
     if (tracks_) {
@@ -547,8 +553,8 @@ class Fleet {
   }
 
   /// When something happens next: an arrival, an iteration, a handover, or an engine that opens for those that wait.
-  template <class Reader>
-  [[nodiscard]] Seconds next_event(const ClosedLoop<Reader>& loop) const {
+  template <class Clients>
+  [[nodiscard]] Seconds next_event(const Clients& loop) const {
     Seconds next = loop.next().value_or(never_due);
     for (const Front& front : fronts_) {
       for (const EngineNews& one : front.news) next = std::min(next, one.next);

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/figures.hpp"
+
+#include "sluice/report/number_text.hpp"
+#include "sluice/report/observer/json_writer.hpp"
+#include "sluice/report/seed_tables.hpp"
+#include "sluice/report/statistics/paired.hpp"
+
+#include "shared/version.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace fleets {
+
+using namespace sluice;
+
+namespace {
+
+double share(double part, double whole) { return whole > 0 ? part / whole : Interval::absent; }
+
+constexpr std::array<Figure, 13> all_figures{{
+    {"throughput_tokens_per_s", "", "tokens/s", Unit::rate, [](const Ran& r) { return r.summary.tokens_per_s(); }},
+    {"slo_attainment", "SLO", "met, %", Unit::share, [](const Ran& r) { return r.summary.attainment(); }},
+    {"mean_ttft_s", "TTFT, s", "mean", Unit::seconds, [](const Ran& r) { return r.summary.ttft.mean(); }},
+    {"p50_ttft_s", "TTFT, s", "P50", Unit::seconds, [](const Ran& r) { return r.summary.ttft.quantile(0.5); }},
+    {"p90_ttft_s", "TTFT, s", "P90", Unit::seconds, [](const Ran& r) { return r.summary.ttft.quantile(0.9); }},
+    {"p99_ttft_s", "TTFT, s", "P99", Unit::seconds, [](const Ran& r) { return r.summary.ttft.quantile(0.99); }},
+    {"mean_tpot_s", "TPOT, ms", "mean", Unit::milliseconds, [](const Ran& r) { return r.summary.tpot.mean(); }},
+    {"p90_tpot_s", "TPOT, ms", "P90", Unit::milliseconds, [](const Ran& r) { return r.summary.tpot.quantile(0.9); }},
+    {"found_share", "prompts", "found, %", Unit::share,
+     [](const Ran& r) {
+       return share(static_cast<double>(r.summary.found.count()), static_cast<double>(r.summary.prompts.count()));
+     }},
+    {"loaded_share", "prompts", "loaded, %", Unit::share,
+     [](const Ran& r) {
+       return share(static_cast<double>(r.summary.loaded.count()), static_cast<double>(r.summary.prompts.count()));
+     }},
+    {"mean_report_age_s", "report, ms", "age", Unit::milliseconds, [](const Ran& r) { return r.summary.age.mean(); }},
+    {"p90_report_age_s", "report, ms", "P90", Unit::milliseconds,
+     [](const Ran& r) { return r.summary.age.quantile(0.9); }},
+    {"imbalance", "", "imbalance", Unit::plain, [](const Ran& r) { return r.imbalance(); }},
+}};
+
+std::vector<double> values_of(const Figure& figure, std::span<const Ran> runs) {
+  std::vector<double> values;
+  for (const Ran& run : runs) values.push_back(figure.of(run));
+  return values;
+}
+
+/// "precise: tokens/s +4.1 % [+2.0, +6.2]" of each judged figure, against the first router's runs.
+std::string differences_of(std::span<const RouterRuns> all, bool windows) {
+  std::string out;
+  const RouterRuns& first = all.front();
+  for (const RouterRuns& one : all.subspan(1)) {
+    out += fmt::format("{} against {}:", one.router->name, first.router->name);
+    const char* between = " ";
+    for (const std::string_view key : {"throughput_tokens_per_s", "slo_attainment", "mean_ttft_s"}) {
+      const auto figure = std::find_if(all_figures.begin(), all_figures.end(), [&](const Figure& f) { return f.key == key; });
+      const std::vector<double> a = values_of(*figure, one.runs), b = values_of(*figure, first.runs);
+      if (std::isnan(a.front()) || std::isnan(b.front()) || !has_interval(key, windows, a.size())) continue;
+      const Paired pair = paired(a, b);
+      const double scale = figure->unit == Unit::share ? 100 : 100 / std::abs(mean_of(b));
+      out += fmt::format("{}{} {} {}", between, figure->group.empty() ? figure->head : figure->group,
+                         sluice::detail::signed_text(pair.difference.mean * scale), figure->unit == Unit::share ? "points" : "%");
+      if (pair.judged())
+        out += fmt::format(" [{}, {}]{}", sluice::detail::signed_text(pair.difference.least * scale),
+                           sluice::detail::signed_text(pair.difference.most * scale), pair.tie() ? ", a tie" : "");
+      between = "; ";
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+} // namespace
+
+std::span<const Figure> figures() { return all_figures; }
+
+Interval interval_of(const Figure& figure, std::span<const Ran> runs, bool windows) {
+  return metric_interval(figure.key, values_of(figure, runs), windows);
+}
+
+std::string text_of(const Figure& figure, double value) {
+  switch (figure.unit) {
+  case Unit::rate:
+    return fixed_text(value, 0);
+  case Unit::share:
+    return percent_text(value);
+  case Unit::milliseconds:
+    return milliseconds_text(value);
+  case Unit::seconds:
+  case Unit::plain:
+    break;
+  }
+  return short_text(value);
+}
+
+std::string table_of(std::span<const RouterRuns> all, bool windows) {
+  std::vector<TextTable::Column> columns{{"", "router"}};
+  std::vector<const Figure*> shown;
+  for (const Figure& figure : all_figures) { // a figure that no router has is left out
+    const bool any = std::any_of(all.begin(), all.end(), [&](const RouterRuns& one) {
+      const Interval of = interval_of(figure, one.runs, windows);
+      return !std::isnan(of.mean) && (of.mean != 0 || figure.key != "loaded_share");
+    });
+    if (!any) continue;
+    columns.push_back({std::string{figure.group}, std::string{figure.head}});
+    shown.push_back(&figure);
+  }
+  TextTable table(columns);
+  for (const RouterRuns& one : all) {
+    std::vector<std::string> row{std::string{one.router->name}};
+    for (const Figure* figure : shown)
+      row.push_back(sluice::detail::spread_text(interval_of(*figure, one.runs, windows),
+                                [&](double value) { return text_of(*figure, value); }));
+    table.row(std::move(row));
+  }
+  return table.text() + (all.front().runs.size() > 1 && all.size() > 1 ? "\n" + differences_of(all, windows) : "");
+}
+
+std::string json_of(std::span<const RouterRuns> all, std::span<const std::uint64_t> seeds, bool windows) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object().field("made_by", made_by().line()).key("seeds").begin_array();
+  for (const std::uint64_t seed : seeds) json.value(seed);
+  json.end_array().key("rows").begin_array();
+  for (const RouterRuns& one : all) {
+    json.line().begin_object().field("router", one.router->name);
+    for (const Figure& figure : all_figures) {
+      const Interval of = interval_of(figure, one.runs, windows);
+      json.key(figure.key).value(of.mean);
+      if (of.known())
+        json.key(std::string{figure.key} + "_interval").begin_array().value(of.least).value(of.most).end_array();
+    }
+    const auto sum = [&](auto count) {
+      std::int64_t total = 0;
+      for (const Ran& run : one.runs) total += count(run.summary);
+      return total;
+    };
+    json.field("requests", sum([](const FleetSummary& s) { return s.requests; }));
+    json.field("served", sum([](const FleetSummary& s) { return s.served; }));
+    json.field("refused", sum([](const FleetSummary& s) { return s.refused; }));
+    json.field("interrupted", sum([](const FleetSummary& s) { return s.interrupted; }));
+    json.field("handed_over", sum([](const FleetSummary& s) { return s.handed; }));
+    json.key("digests").begin_array();
+    for (const Ran& run : one.runs) json.value(run.summary.digest.text());
+    json.end_array().end_object();
+  }
+  json.end_array().end_object();
+  return text + "\n";
+}
+
+} // namespace fleets

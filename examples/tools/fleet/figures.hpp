@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The figures of a fleet's run, in the order of tables, and their intervals over seeds.
+#pragma once
+
+#include "sluice/report/seeds.hpp"
+
+#include "fleet/run.hpp"
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fleets {
+
+enum class Unit : std::uint8_t { rate, share, seconds, milliseconds, plain };
+
+struct Figure {
+  std::string_view key;   ///< in JSON; names that metrics have mean what they mean there
+  std::string_view group, head;
+  Unit unit = Unit::plain;
+  double (*of)(const Ran&) = nullptr;
+};
+[[nodiscard]] std::span<const Figure> figures();
+
+/// A router's runs, one per seed.
+struct RouterRuns {
+  const RouterRow* router = nullptr;
+  std::vector<Ran> runs;
+};
+
+/// Returns a figure's mean over the runs, and its interval if the metric of that name has one.
+[[nodiscard]] sluice::Interval interval_of(const Figure& figure, std::span<const Ran> runs, bool windows);
+[[nodiscard]] std::string text_of(const Figure& figure, double value);
+
+/// Returns the table of all routers, and, with several seeds, what each differs from the first by.
+[[nodiscard]] std::string table_of(std::span<const RouterRuns> all, bool windows);
+[[nodiscard]] std::string json_of(std::span<const RouterRuns> all, std::span<const std::uint64_t> seeds, bool windows);
+
+} // namespace fleets

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/ladder.hpp"
+
+#include "sluice/core/text.hpp"
+#include "sluice/report/number_text.hpp"
+#include "sluice/report/observer/json_writer.hpp"
+#include "sluice/report/observer/quantile.hpp"
+#include "sluice/workload/line_reader.hpp"
+
+#include "shared/version.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace fleets {
+
+using namespace sluice;
+
+namespace {
+
+/// llm-d-kv-cache, benchmarking/73-capacity (Apache-2.0): 8 pods of two H100 each serve Qwen3-32B. What the report does
+/// not have is stated from elsewhere; `inputs_73` says from where.
+void set_73(Options& options) {
+  const auto unless = [](auto& place, auto value) {
+    if (!place) place = value;
+  };
+  unless(options.machine.model, std::string{"qwen3-32b"});
+  options.machine.device = "h100";
+  options.machine.tp = 2;
+  unless(options.machine.kv_blocks, std::int64_t{307'328 / 16});
+  unless(options.machine.batch, std::int64_t{1024});
+  unless(options.machine.batch_tokens, std::int64_t{8192});
+  options.ladder.first_warms = true;
+  if (!options.ladder_stages)
+    options.ladder.stages = {{15, 50}, {3, 20},  {10, 20}, {15, 20}, {20, 38}, {22, 34}, {25, 30}, {30, 25}, {35, 21},
+                             {40, 38}, {43, 36}, {46, 33}, {49, 30}, {52, 29}, {55, 27}, {57, 26}, {60, 25}};
+  if (!options.ladder_prompts) {
+    options.ladder.groups = 150;
+    options.ladder.users = 5;
+    options.ladder.shared = Tokens{6000};
+    options.ladder.own = Tokens{1200};
+    options.ladder.output = Tokens{1000};
+  }
+  if (!options.ladder_in_flight) options.ladder.in_flight = 800;
+}
+
+std::vector<LadderInput> inputs_73(const Options& options) {
+  return {
+      {"8 pods of 2 H100, Qwen3-32B, 307,328 tokens of KV a pod, prefix caching", "published: the report"},
+      {"17 stages of Poisson arrivals, each after the last answer of the one before; 750 prompts by turns from the "
+       "first on, of 6,000 tokens of a group and 1,200 of a user; 1,000 tokens out",
+       "published: the report, and its generator's source (inference-perf, September 2025)"},
+      {"the scorers' weights, 256 blocks compared, 31,250 blocks a server", "published: the report"},
+      {fmt::format("{} requests in flight at most", options.ladder.in_flight),
+       "inferred: the generator's default of 100 for each of 8 workers (docs/fleet.md says why 8)"},
+      {"16 tokens a block, 8,192 tokens an iteration, 1,024 requests a batch", "stated: vLLM's defaults on an H100"},
+      {fmt::format("reports every {:g} s, of the end of each pod's last iteration", options.every),
+       "stated: the endpoint picker's default"},
+      {fmt::format("{:g} ms of an iteration in which the device waits for the host", options.host_step * 1e3),
+       "stated: vllm-project/vllm issue 10634 (5 to 6 ms without asynchronous scheduling)"},
+      {options.machine.profile.empty() ? "the roofline of model and device, two all-reduces a layer over NVLink"
+                                       : "kernel times of " + options.machine.profile,
+       options.machine.profile.empty() ? "stated: data sheets, and the shares of docs/devices.md" : "stated"},
+  };
+}
+
+constexpr std::array<LadderPreset, 1> presets{{
+    {"llmd-73-capacity", "llm-d's 8 pods of two H100, Qwen3-32B, 16 rates", &set_73, &inputs_73},
+}};
+
+double mean_over(std::size_t count, double sum) { return sum / static_cast<double>(std::max<std::size_t>(1, count)); }
+
+/// The first rate of a router whose P90 of TTFT is above the limit; infinite if none is.
+double breaks_at(std::span<const StageRow> rows, std::string_view router, double limit_s) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const StageRow& row : rows)
+    if (row.router == router && row.ttft_p90_s > limit_s) least = std::min(least, row.rate);
+  return least;
+}
+std::string rate_text(double rate) { return std::isinf(rate) ? "none" : tidy_text(rate); }
+
+} // namespace
+
+std::span<const LadderPreset> ladder_presets() { return presets; }
+
+std::vector<StageRow> stage_rows(const Ladder& ladder, std::span<const RouterRuns> all) {
+  std::vector<StageRow> rows;
+  for (const RouterRuns& one : all) {
+    std::size_t begin = 0;
+    for (std::size_t s = 0; s < ladder.stages.size(); ++s) {
+      const Stage& stage = ladder.stages[s];
+      const auto count = static_cast<std::size_t>(stage.requests());
+      StageRow row{std::string{one.router->name}, stage.rate};
+      for (const Ran& run : one.runs) {
+        double first = std::numeric_limits<double>::infinity(), sent = 0, last = 0, tokens = 0, ttfts = 0, tpots = 0;
+        double found = 0, prompts = 0;
+        std::vector<double> ttft;
+        for (std::size_t i = begin; i < std::min(begin + count, run.fates.size()); ++i) {
+          const Fate& fate = run.fates[i];
+          if (!fate.served) continue;
+          first = std::min(first, fate.sent);
+          sent = std::max(sent, fate.sent);
+          last = std::max(last, fate.last);
+          tokens += static_cast<double>(fate.tokens);
+          ttft.push_back(fate.first - fate.sent);
+          ttfts += ttft.back();
+          if (fate.tokens > 1) tpots += (fate.last - fate.first) / static_cast<double>(fate.tokens - 1);
+          found += static_cast<double>(fate.found);
+          prompts += static_cast<double>(fate.prompt);
+        }
+        if (ttft.empty()) continue;
+        std::sort(ttft.begin(), ttft.end());
+        const auto rank = static_cast<std::size_t>(nearest_rank(0.9, static_cast<std::int64_t>(ttft.size())));
+        row.tokens_per_s += mean_over(one.runs.size(), tokens / (last - first));
+        row.ttft_p90_s += mean_over(one.runs.size(), ttft[rank - 1]);
+        row.ttft_mean_s += mean_over(one.runs.size(), mean_over(ttft.size(), ttfts));
+        row.tpot_mean_s += mean_over(one.runs.size(), mean_over(ttft.size(), tpots));
+        row.sent_s += mean_over(one.runs.size(), sent - first);
+        row.found += mean_over(one.runs.size(), found / prompts);
+      }
+      begin += count;
+      if (s > 0 || !ladder.first_warms) rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+Expected<std::vector<StageRow>> read_recording(const std::string& path) {
+  Expected<LineReader> lines = LineReader::open(path);
+  if (!lines) return lines.error();
+  std::array<int, 4> at{-1, -1, -1, -1};
+  constexpr std::array<std::string_view, 4> names{"router", "stage_rate_per_s", "output_tokens_per_s", "ttft_p90_s"};
+  std::vector<StageRow> rows;
+  for (bool head = true;; head = false) {
+    const Expected<std::optional<std::string_view>> line = lines->next();
+    if (!line) return line.error();
+    if (!*line) break;
+    std::vector<std::string_view> fields;
+    for (std::size_t begin = 0; begin <= (*line)->size();) {
+      const std::size_t end = std::min((*line)->find(',', begin), (*line)->size());
+      fields.push_back((*line)->substr(begin, end - begin));
+      begin = end + 1;
+    }
+    if (head) {
+      for (std::size_t name = 0; name < names.size(); ++name) {
+        const auto found = std::find(fields.begin(), fields.end(), names[name]);
+        if (found == fields.end())
+          return Error{ErrorCode::bad_input, lines->where(), "there is no column " + std::string{names[name]},
+                       "router,stage_rate_per_s,output_tokens_per_s,ttft_p90_s among the columns"};
+        at[name] = static_cast<int>(found - fields.begin());
+      }
+      continue;
+    }
+    StageRow row;
+    std::array<double*, 4> places{nullptr, &row.rate, &row.tokens_per_s, &row.ttft_p90_s};
+    bool summary = false;
+    for (std::size_t name = 0; name < names.size(); ++name) {
+      const auto column = static_cast<std::size_t>(at[name]);
+      if (column >= fields.size())
+        return Error{ErrorCode::bad_input, lines->where(), "the row has too few fields", "one for each column"};
+      const std::string_view field = fields[column];
+      if (places[name] == nullptr) {
+        row.router = std::string{field};
+      } else if (name == 1 && field == "all") {
+        summary = true; // of all stages
+      } else if (std::from_chars(field.data(), field.data() + field.size(), *places[name]).ptr !=
+                 field.data() + field.size()) {
+        return Error{ErrorCode::bad_input, lines->where(), "a field is '" + excerpt(field) + "'", "a number"};
+      }
+    }
+    if (!summary) rows.push_back(std::move(row));
+  }
+  if (rows.empty()) return Error{ErrorCode::bad_input, path, "it has no stage", "a row for each router and stage"};
+  return rows;
+}
+
+std::string ladder_table(std::span<const StageRow> rows, std::span<const StageRow> measured, double limit_s) {
+  const auto measured_at = [&](const StageRow& row) -> const StageRow* {
+    const auto found = std::find_if(measured.begin(), measured.end(), [&](const StageRow& one) {
+      return one.router == row.router && one.rate == row.rate;
+    });
+    return found == measured.end() ? nullptr : &*found;
+  };
+  std::vector<TextTable::Column> columns{{"", "router"}, {"", "rate/s"}, {"output tokens/s", "simulated"}};
+  if (!measured.empty()) {
+    columns.push_back({"output tokens/s", "measured"});
+    columns.push_back({"output tokens/s", "diff, %"});
+  }
+  columns.push_back({"P90 TTFT, s", "simulated"});
+  if (!measured.empty()) columns.push_back({"P90 TTFT, s", "measured"});
+  columns.push_back({"", "mean TTFT, s"});
+  columns.push_back({"", "TPOT, ms"});
+  columns.push_back({"", "sent in, s"});
+  columns.push_back({"", "found, %"});
+  TextTable table(columns);
+  std::vector<std::string> routers;
+  for (const StageRow& row : rows) {
+    if (routers.empty() || routers.back() != row.router) {
+      if (!routers.empty()) table.rule();
+      routers.push_back(row.router);
+    }
+    std::vector<std::string> cells{row.router, tidy_text(row.rate), fixed_text(row.tokens_per_s, 0)};
+    const StageRow* real = measured_at(row);
+    if (!measured.empty()) {
+      cells.push_back(real != nullptr ? fixed_text(real->tokens_per_s, 0) : "-");
+      cells.push_back(real != nullptr ? fmt::format("{:+.1f}", 100 * (row.tokens_per_s / real->tokens_per_s - 1)) : "-");
+    }
+    cells.push_back(short_text(row.ttft_p90_s));
+    if (!measured.empty()) cells.push_back(real != nullptr ? short_text(real->ttft_p90_s) : "-");
+    cells.insert(cells.end(), {short_text(row.ttft_mean_s), milliseconds_text(row.tpot_mean_s), short_text(row.sent_s),
+                               percent_text(row.found)});
+    table.row(std::move(cells));
+  }
+  std::string out = table.text() + "\n";
+  for (const std::string& router : routers) {
+    double sum = 0, real_sum = 0;
+    int count = 0, stages = 0;
+    for (const StageRow& row : rows) {
+      if (row.router != router) continue;
+      sum += row.tokens_per_s;
+      ++stages;
+      if (const StageRow* real = measured_at(row); real != nullptr) {
+        real_sum += real->tokens_per_s;
+        ++count;
+      }
+    }
+    out += fmt::format("{}: {:.0f} tokens/s in the mean of {} stages", router, sum / stages, stages);
+    if (count == stages) out += fmt::format(" (measured {:.0f}, {:+.1f} %)", real_sum / count, 100 * (sum / real_sum - 1));
+    out += fmt::format("; P90 TTFT first above {:g} s at {}", limit_s, rate_text(breaks_at(rows, router, limit_s)));
+    if (count > 0) out += fmt::format(" (measured {})", rate_text(breaks_at(measured, router, limit_s)));
+    out += "\n";
+  }
+  return out;
+}
+
+std::string ladder_json(std::span<const StageRow> rows, std::span<const LadderInput> inputs) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object().field("made_by", made_by().line()).key("inputs").begin_array();
+  for (const LadderInput& one : inputs)
+    json.line().begin_object().field("what", one.what).field("from", one.from).end_object();
+  json.end_array().line().key("rows").begin_array();
+  for (const StageRow& row : rows) {
+    json.line().begin_object().field("router", row.router).field("rate", row.rate);
+    json.field("output_tokens_per_s", row.tokens_per_s).field("ttft_p90_s", row.ttft_p90_s);
+    json.field("ttft_mean_s", row.ttft_mean_s).field("tpot_mean_s", row.tpot_mean_s);
+    json.field("sent_s", row.sent_s).field("found_share", row.found).end_object();
+  }
+  json.end_array().end_object();
+  return text + "\n";
+}
+
+} // namespace fleets

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/replay.hpp"
+
+#include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/core/text.hpp"
+#include "sluice/engine/serve.hpp"
+#include "sluice/model/device/device.hpp"
+#include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/model/shape.hpp"
+#include "sluice/report/html_tables.hpp"
+#include "sluice/report/number_text.hpp"
+#include "sluice/report/observer/json_writer.hpp"
+
+#include "compare/comparison.hpp"
+#include "engines/program.hpp"
+#include "fleet/layer_tables.hpp"
+#include "fleet/page.hpp"
+#include "fleet/run.hpp"
+#include "shared/out_folder.hpp"
+#include "shared/version.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fleets {
+
+using namespace sluice;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// One recorded fleet: config/NAME_config.json.
+struct Recorded {
+  std::string name;
+  std::string model;
+  int devices = 1; ///< of an instance
+  Bytes memory{0};
+  BytesPerSecond link{0};
+  Seconds latency{0};
+  std::size_t together = 0, prefill = 0, decode = 0; ///< instances
+};
+
+struct Measured {
+  double tokens_per_s = Interval::absent, ttft_s = Interval::absent, tpot_s = Interval::absent;
+};
+
+struct Replayed {
+  Recorded of;
+  Measured real, ours;
+  std::vector<double> by_second;                         ///< simulated
+  std::vector<std::pair<double, double>> real_by_second; ///< measured
+};
+
+Error bad(const fs::path& path, std::string what, std::string expected) {
+  return {ErrorCode::bad_input, path.string(), std::move(what), std::move(expected)};
+}
+
+Expected<Recorded> read_config(const fs::path& path) {
+  const Expected<nlohmann::json> json = read_json_object(path.string());
+  if (!json) return json.error();
+  Recorded of;
+  of.name = path.stem().string();
+  of.name = of.name.substr(0, of.name.find("_config"));
+  const auto nodes = json->find("nodes");
+  const JsonFields top(*json, path.string());
+  const Expected<double> link = top.number("link_bw", 1e-9, 1e9, "GB/s above 0");
+  if (!link) return link.error();
+  const Expected<double> latency = top.number("link_latency", 0, 1e12, "nanoseconds from 0");
+  if (!latency) return latency.error();
+  of.link = BytesPerSecond{*link * 1e9};
+  of.latency = Seconds{*latency * 1e-9};
+  if (nodes == json->end() || !nodes->is_array() || nodes->size() != 1 || !nodes->front().contains("instances") ||
+      !nodes->front()["instances"].is_array())
+    return bad(path, "it has no list of one node with instances", "an LLMServingSim cluster of one node");
+  for (const nlohmann::json& one : nodes->front()["instances"]) {
+    const JsonFields fields(one, path.string() + ": instances");
+    Expected<std::string> model = fields.text("model_name", "a model");
+    if (!model) return model.error();
+    const Expected<std::int64_t> devices = fields.whole("npu_num", 1, 64);
+    if (!devices) return devices.error();
+    const nlohmann::json memory_of = one.value("npu_mem", nlohmann::json::object());
+    const JsonFields memory(memory_of, path.string() + ": npu_mem");
+    const Expected<double> size = memory.number("mem_size", 1e-3, 1e6, "GB above 0");
+    if (!size) return size.error();
+    const std::size_t so_far = of.together + of.prefill + of.decode;
+    if (so_far > 0 && (*model != of.model || *devices != of.devices))
+      return bad(path, "its instances differ", "instances of one model on as many devices each");
+    of.model = *std::move(model);
+    of.devices = static_cast<int>(*devices);
+    of.memory = Bytes{static_cast<std::int64_t>(*size * 1e9)};
+    const auto part = one.find("pd_type");
+    if (part == one.end() || part->is_null())
+      ++of.together;
+    else if (*part == "prefill")
+      ++of.prefill;
+    else if (*part == "decode")
+      ++of.decode;
+    else
+      return bad(path, "pd_type is " + excerpt(part->dump()), "prefill, decode or null");
+  }
+  if ((of.together == 0) == (of.prefill == 0 || of.decode == 0))
+    return bad(path, "it has neither only whole instances nor both prefill and decode", "one of the two");
+  return of;
+}
+
+/// The rows of a table with tabs, after its head.
+std::vector<std::vector<std::string>> read_tabs(const fs::path& path) {
+  std::vector<std::vector<std::string>> rows;
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    if (line.ends_with('\r')) line.pop_back();
+    std::vector<std::string>& row = rows.emplace_back();
+    for (std::size_t begin = 0; begin <= line.size();) {
+      const std::size_t end = std::min(line.find('\t', begin), line.size());
+      row.push_back(line.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return rows;
+}
+double number_of(const std::string& text) {
+  double value = 0;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return wrong == std::errc{} && end == text.data() + text.size() ? value : Interval::absent;
+}
+
+void read_measured(const fs::path& folder, Replayed& of) {
+  // "SD+PC" is SD with a prefix cache that finds nothing: the artifact has the latencies of SD alone.
+  for (const std::string& name : {of.of.name, of.of.name.substr(0, of.of.name.find('+'))})
+    for (const auto& row : read_tabs(folder / "reference" / (name + "_latency.tsv")))
+      if (row.size() == 4 && row[0] == "vLLM" && std::isnan(of.real.tokens_per_s))
+        of.real = {number_of(row[1]), number_of(row[2]) * 1e-3, number_of(row[3]) * 1e-3};
+  for (const auto& row : read_tabs(folder / "reference" / (of.of.name + "_throughput.tsv")))
+    if (row.size() == 2) of.real_by_second.emplace_back(number_of(row[0]), number_of(row[1]));
+}
+
+/// The workload: its requests have sessions, by which the second pool's first tokens are found.
+Expected<std::vector<RequestSpec>> read_requests(const fs::path& path) {
+  Expected<LineReader> lines = LineReader::open(path.string());
+  if (!lines) return lines.error();
+  std::vector<RequestSpec> requests;
+  for (bool head = true;; head = false) {
+    const Expected<std::optional<std::string_view>> line = lines->next();
+    if (!line) return line.error();
+    if (!*line) break;
+    if (head) {
+      if (**line != "arrival_s,prompt,output")
+        return bad(lines->where(), "the header is '" + excerpt(**line) + "'", "'arrival_s,prompt,output'");
+      continue;
+    }
+    std::array<double, 3> values{};
+    const char *at = (*line)->data(), *const end = at + (*line)->size();
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto [stop, wrong] = std::from_chars(at, end, values[i]);
+      if (wrong != std::errc{} || values[i] < 0 || (i < 2 ? stop == end || *stop != ',' : stop != end))
+        return bad(lines->where(), "the row is '" + excerpt(**line) + "'", "seconds, and two numbers of tokens");
+      at = stop + (i < 2 ? 1 : 0);
+    }
+    RequestSpec spec;
+    spec.arrival = Seconds{values[0]};
+    spec.prompt = Tokens{std::max<std::int64_t>(1, std::llround(values[1]))};
+    spec.output = Tokens{std::max<std::int64_t>(1, std::llround(values[2]))};
+    spec.session = static_cast<std::uint32_t>(requests.size() + 1);
+    requests.push_back(spec);
+  }
+  return requests;
+}
+
+/// A single file of a folder whose name ends so.
+Expected<fs::path> only(const fs::path& folder, std::string_view ending, bool is_folder) {
+  std::vector<fs::path> found;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(folder, failed))
+    if (entry.is_directory() == is_folder && entry.path().filename().string().ends_with(ending))
+      found.push_back(entry.path());
+  if (found.size() != 1)
+    return bad(folder, fmt::format("it has {} {}", found.size(), is_folder ? "folders" : "files *" + std::string{ending}),
+               "one");
+  return found.front();
+}
+
+/// "meta-llama/Llama-3.1-70B": a known model with that family and size.
+Expected<ModelShape> model_of(const Options& options, const std::string& name) {
+  std::string known = options.machine.model.value_or("");
+  if (known.empty()) {
+    const std::string last = name.substr(name.rfind('/') + 1);
+    known = last.starts_with("Llama-3.1-70B") ? "llama3-70b" : last.starts_with("Llama-3.1-8B") ? "llama3-8b" : last;
+  }
+  Expected<ModelShape> shape = find_or_read_model(known);
+  if (shape) return shape;
+  return Error{ErrorCode::bad_input, "--model", fmt::format("the recording's model is '{}', which is not known", excerpt(name)),
+               "a model's name or its config.json"};
+}
+
+Status replay_one(const Options& options, const std::vector<RequestSpec>& requests, Replayed& of) {
+  const Recorded& recorded = of.of;
+  const Expected<ModelShape> whole = model_of(options, recorded.model);
+  if (!whole) return whole.error();
+  const Expected<ModelShape> shard = tensor_shard(*whole, recorded.devices, recorded.name);
+  if (!shard) return shard.error();
+  const Expected<fs::path> profile = only(fs::path(options.replay) / "profile", "", true);
+  if (!profile) return profile.error();
+  const Expected<TableProfile> kernels = read_layer_tables(*profile, recorded.devices, LinkCost{});
+  if (!kernels) return kernels.error();
+  AllReduce reduce;
+  if (recorded.devices > 1)
+    reduce = AllReduce{PeerLink{PeerPath::own, recorded.link, recorded.latency, Seconds{0}}, recorded.devices};
+  engines::CostChoice cost{*kernels, *whole, reduce};
+  if (recorded.prefill > 0 || options.host_step > 0)
+    cost = cost.with_host({Seconds{options.host_step}, Seconds{recorded.prefill > 0 ? options.kv_copy : 0}});
+  Device device{.name = recorded.name, .memory = recorded.memory};
+  Limits limits{.batch = static_cast<int>(options.machine.batch.value_or(256)),
+                .batch_tokens = Tokens{options.machine.batch_tokens.value_or(2048)}};
+  engines::Setup setup{.limits = limits,
+                       .geometry = {shard->layers, shard->layer_block_bytes(limits.block_tokens),
+                                    shard->layer_weight_bytes(), shard->layer_hidden_bytes(limits.block_tokens)},
+                       .cost = cost,
+                       .model = *shard,
+                       .device = device};
+  setup.device_blocks =
+      across_layers(kv_blocks_beside_weights(*shard, device, limits.block_tokens), shard->layers);
+  const auto system = std::find_if(engines::systems().begin(), engines::systems().end(),
+                                   [&](const engines::System& one) { return one.name == options.system; });
+  if (system == engines::systems().end() || system->simulate == nullptr)
+    return Error{ErrorCode::bad_input, "--system", "there is no system '" + excerpt(options.system) + "'",
+                 "a name of sluice-compare --list"};
+  Fleets fleets;
+  fleets.system = &*system;
+  fleets.setup = &setup;
+  fleets.engines = recorded.together + recorded.prefill;
+  if (recorded.prefill > 0) {
+    fleets.decoder = fleets.system;
+    fleets.decoders = recorded.decode;
+  }
+  fleets.every = Seconds{options.every};
+  fleets.settings.handoff = {recorded.link, recorded.latency, Sends::whole};
+  fleets.copies = Seconds{options.kv_copy * shard->layers};
+  fleets.tells = true;
+  std::size_t next = 0;
+  engines::Requests reader{.next = [&]() -> Expected<std::optional<RequestSpec>> {
+    return next < requests.size() ? std::optional<RequestSpec>{requests[next++]} : std::nullopt;
+  }};
+  TraceClients clients(reader, limits.block_tokens);
+  const auto row = std::find_if(routers().begin(), routers().end(),
+                                [](const RouterRow& one) { return one.name == "round-robin"; });
+  const Expected<Ran> ran = row->run(fleets, clients);
+  if (!ran) return ran.error();
+  // The client's first token is that of the engine that generates: it computes the prompt's last token again.
+  std::map<std::uint32_t, double> seconds;
+  for (const auto& [session, when] : ran->second_firsts) seconds[session] = when.count();
+  double ttft = 0, tpot = 0, last = 0;
+  std::int64_t tokens = 0, several = 0;
+  for (const Fate& fate : ran->fates) {
+    double first = fate.first;
+    std::int64_t generated = fate.tokens;
+    if (const auto found = seconds.find(fate.session); found != seconds.end()) {
+      first = found->second;
+      --generated;
+    }
+    ttft += first - fate.sent;
+    if (generated > 1) {
+      tpot += (fate.last - first) / static_cast<double>(generated - 1);
+      ++several;
+    }
+    tokens += fate.tokens;
+    last = std::max(last, fate.last);
+  }
+  const auto count = static_cast<double>(std::max<std::size_t>(1, ran->fates.size()));
+  of.ours = {static_cast<double>(tokens) / last, ttft / count, tpot / static_cast<double>(std::max<std::int64_t>(1, several))};
+  of.by_second = ran->tokens;
+  return {};
+}
+
+std::string differs(double ours, double real) {
+  return std::isnan(real) ? "-" : fmt::format("{:+.1f}", 100 * (ours / real - 1));
+}
+
+std::string table_of(const std::vector<Replayed>& all) {
+  TextTable table({{"", "fleet"},
+                   {"", "engines"},
+                   {"tokens/s", "simulated"},
+                   {"tokens/s", "measured"},
+                   {"tokens/s", "diff, %"},
+                   {"mean TTFT, ms", "simulated"},
+                   {"mean TTFT, ms", "measured"},
+                   {"mean TTFT, ms", "diff, %"},
+                   {"mean TPOT, ms", "simulated"},
+                   {"mean TPOT, ms", "measured"},
+                   {"mean TPOT, ms", "diff, %"}});
+  for (const Replayed& one : all)
+    table.row({one.of.name,
+               one.of.prefill > 0 ? fmt::format("{} + {}", one.of.prefill, one.of.decode) : fmt::format("{}", one.of.together),
+               fixed_text(one.ours.tokens_per_s, 1), fixed_text(one.real.tokens_per_s, 1),
+               differs(one.ours.tokens_per_s, one.real.tokens_per_s), milliseconds_text(one.ours.ttft_s),
+               milliseconds_text(one.real.ttft_s), differs(one.ours.ttft_s, one.real.ttft_s),
+               milliseconds_text(one.ours.tpot_s), milliseconds_text(one.real.tpot_s),
+               differs(one.ours.tpot_s, one.real.tpot_s)});
+  return table.text();
+}
+
+std::string json_of(const std::vector<Replayed>& all) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object().field("made_by", made_by().line()).key("rows").begin_array();
+  const auto figure = [&](const char* name, double ours, double real) {
+    json.key(name).begin_object().field("simulated", ours).field("measured", real).end_object();
+  };
+  for (const Replayed& one : all) {
+    json.line().begin_object().field("fleet", one.of.name);
+    figure("tokens_per_s", one.ours.tokens_per_s, one.real.tokens_per_s);
+    figure("mean_ttft_s", one.ours.ttft_s, one.real.ttft_s);
+    figure("mean_tpot_s", one.ours.tpot_s, one.real.tpot_s);
+    json.key("tokens_by_second").begin_array();
+    for (const double tokens : one.by_second) json.value(tokens);
+    json.end_array().end_object();
+  }
+  json.end_array().end_object();
+  return text + "\n";
+}
+
+} // namespace
+
+int replay_fleet(const Options& options, const std::string& command) {
+  const auto fail = [](const Error& error) {
+    fmt::print(stderr, "{}: {}\n", engines::program_name(), error.line());
+    return 2;
+  };
+  const fs::path folder(options.replay);
+  std::vector<fs::path> configs;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(folder / "config", failed))
+    if (entry.path().filename().string().ends_with("_config.json")) configs.push_back(entry.path());
+  if (configs.empty())
+    return fail({ErrorCode::not_found, "--replay", options.replay + " has no config/NAME_config.json",
+                 "a folder with a recorded fleet"});
+  std::sort(configs.begin(), configs.end());
+  const Expected<fs::path> workload = only(folder, ".csv", false);
+  if (!workload) return fail(workload.error());
+  const Expected<std::vector<RequestSpec>> requests = read_requests(*workload);
+  if (!requests) return fail(requests.error());
+  std::vector<Replayed> all;
+  for (const fs::path& path : configs) {
+    Expected<Recorded> of = read_config(path);
+    if (!of) return fail(of.error());
+    Replayed& one = all.emplace_back();
+    one.of = *std::move(of);
+    read_measured(folder, one);
+    if (Status ran = replay_one(options, *requests, one); !ran) return fail(ran.error());
+  }
+  std::sort(all.begin(), all.end(), [](const Replayed& a, const Replayed& b) {
+    const auto rank = [](const Replayed& one) { return one.of.prefill * 1000 + one.of.together; };
+    return rank(a) < rank(b);
+  });
+  std::fputs(options.json ? json_of(all).c_str() : table_of(all).c_str(), stdout);
+  if (options.out.empty()) return 0;
+  if (Status made = compared::make_folder(options.out); !made) return fail(made.error());
+  std::vector<Chart> charts;
+  for (const Replayed& one : all) {
+    Chart& chart = charts.emplace_back(Chart{one.of.name, {}});
+    chart.curves.push_back({"measured", one.real_by_second});
+    Curve& ours = chart.curves.emplace_back(Curve{"simulated", {}});
+    for (std::size_t i = 0; i < one.by_second.size(); ++i)
+      ours.points.emplace_back(static_cast<double>(i) + 1, one.by_second[i]);
+  }
+  const std::string table = "<pre>" + sluice::detail::escaped(table_of(all)) + "</pre>\n";
+  const std::vector<NamedText> files{
+      {"fleet.html", replay_page(folder.filename().string(), charts, table, command)}, {"fleet.json", json_of(all)}};
+  if (Status written = write_all(options.out, files); !written) return fail(written.error());
+  return 0;
+}
+
+} // namespace fleets

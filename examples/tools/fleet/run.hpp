@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fleet's run: one router over engines of one system (or of two, prefill and decode), on one seed's workload.
+#pragma once
+
+#include "sluice/core/expected.hpp"
+#include "sluice/fleet/fleet.hpp"
+
+#include "fleet/clients.hpp"
+#include "fleet/fleet_engine.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fleets {
+
+struct Fleets {
+  const engines::System* system = nullptr;
+  const engines::System* decoder = nullptr; ///< of the second pool; null: one pool
+  std::size_t engines = 0, decoders = 0;
+  const engines::Setup* setup = nullptr;
+  sluice::Slo slo{};
+  bool deposit = false;
+  sluice::Seconds every{0.1}; ///< how often engines report
+  std::uint64_t seed = 1;     ///< of routers that draw
+  sluice::FleetSettings settings{};
+  sluice::Seconds copies{0}; ///< for which a request that arrives with its KV holds up the engine that takes it
+  bool tells = false; ///< tokens by second, and first tokens of the second pool
+  sluice::Ranks* ranks = nullptr;                ///< of MPI; null: this process runs all engines
+  std::atomic<std::int64_t>* ended = nullptr;    ///< counts requests that ended, for a progress bar
+};
+
+/// What became of one request.
+struct Fate {
+  std::uint64_t number = 0;
+  std::uint32_t engine = 0; ///< that it was sent to first
+  float age = 0;            ///< of that engine's report, in s
+  std::int32_t seen = -1;   ///< requests that the report said were waiting; -1: the router read no report
+  bool served = false;
+  double sent = 0;      ///< by its client, in s of the run
+  double routed = 0;    ///< the same
+  double first = 0, last = 0;
+  std::int64_t prompt = 0, found = 0, tokens = 0;
+  std::uint32_t session = 0;
+};
+
+struct Ran {
+  sluice::FleetSummary summary;
+  std::vector<Fate> fates;    ///< by number
+  std::vector<double> tokens; ///< with `tells`: delivered, by second
+  std::vector<std::pair<std::uint32_t, sluice::Seconds>> second_firsts; ///< with `tells`: by the second pool's engines
+  [[nodiscard]] double imbalance() const; ///< the busiest engine's generated tokens over the mean, of the last pool
+};
+
+/// A row of the table of routers.
+struct RouterRow {
+  std::string_view name;
+  std::string_view what;       ///< one line for --list
+  bool knows_contents = false; ///< it compares prompts, and is random or blind without them
+  sluice::Expected<Ran> (*run)(const Fleets&, Clients&) = nullptr;
+};
+[[nodiscard]] std::span<const RouterRow> routers();
+
+} // namespace fleets
