@@ -329,7 +329,7 @@ int fleets::program(int argc, char** argv) {
                            "takes no time)",
               [&options](const std::string& text) { return read_handoff(text, options.handoff); });
   flags.number("--every", options.every, 0, true, "seconds between an engine's reports to the router (default: 0.1; "
-                                                  "0.05 of a preset)");
+                                                  "0.05 of a preset, 0.001 of a replay)");
   flags.other("--fail", "engines that die, each ENGINE@SECONDS, with commas",
               [&options](const std::string& text) { return read_failures(text, options.failures); });
   app.add_flag("--restart", options.restarted, "with --fail: answers that were interrupted begin anew (default: another "
@@ -344,7 +344,8 @@ int fleets::program(int argc, char** argv) {
                                    "seconds of each iteration in which the device waits for the server's host "
                                    "(default: 0; 0.0055 of a preset)");
   flags.number("--kv-copy", options.kv_copy, 0, true,
-               "seconds per layer in which a connector copies a request's KV, in both pools (default: 0)");
+               "seconds per layer in which a connector copies a request's KV, in both pools (default: 0; 0.0002 of a "
+               "replay)");
   flags.other("--stages", "of a preset: other stages, RATE:SECONDS with commas; the first warms",
               [&options](const std::string& text) {
                 options.ladder_stages = true;
@@ -405,6 +406,10 @@ int fleets::program(int argc, char** argv) {
     if (app.count("--every") == 0) options.every = 0.05;
     if (host->count() == 0) options.host_step = 0.0055;
     if (app.count("--router") == 0) options.routers = "precise,estimated,random,load";
+  }
+  if (!options.replay.empty()) {
+    if (app.count("--every") == 0) options.every = 0.001;
+    if (app.count("--kv-copy") == 0) options.kv_copy = 0.0002;
   }
   const std::string command = compared::shell_line({argv + 1, argv + argc});
   return options.replay.empty() ? run(std::move(options), command) : replay_fleet(options, command);

@@ -311,6 +311,19 @@ std::string table_of(const std::vector<Replayed>& all) {
   return table.text();
 }
 
+/// What a replay needs beyond the recording's own files.
+std::string inputs_of(const Options& options) {
+  return fmt::format(
+      "input: requests, kernel times, instances, devices, memory and link (the recording's files)\n"
+      "input: two all-reduces a layer as a ring over that link; KV as whole prompts over it (stated)\n"
+      "input: {} tokens an iteration (the recording's program); {} requests a batch, 16 tokens a block, no "
+      "asynchronous scheduling (stated: vLLM's defaults)\n"
+      "input: round robin; a client's first token is that of the engine that generates (stated)\n"
+      "input: {:g} ms per layer in which a connector copies a request's KV, at both ends (stated, calibrated by the TTFT of "
+      "prefill and decode apart)\n",
+      options.machine.batch_tokens.value_or(2048), options.machine.batch.value_or(256), options.kv_copy * 1e3);
+}
+
 std::string json_of(const std::vector<Replayed>& all) {
   std::string text;
   JsonWriter json(text);
@@ -364,7 +377,7 @@ int replay_fleet(const Options& options, const std::string& command) {
     const auto rank = [](const Replayed& one) { return one.of.prefill * 1000 + one.of.together; };
     return rank(a) < rank(b);
   });
-  std::fputs(options.json ? json_of(all).c_str() : table_of(all).c_str(), stdout);
+  std::fputs(options.json ? json_of(all).c_str() : (table_of(all) + "\n" + inputs_of(options)).c_str(), stdout);
   if (options.out.empty()) return 0;
   if (Status made = compared::make_folder(options.out); !made) return fail(made.error());
   std::vector<Chart> charts;

@@ -35,7 +35,7 @@ const shows = {
 function drawChart(host, chart, width) {
   const points = chart.curves.flatMap(curve => curve.points).filter(([, y]) => !absent(y));
   const show = shows[chart.unit], left = 58, right = width - 14, top = 12, bottom = 190;
-  const farthest = Math.max(1, ...points.map(([x]) => x)), highest = Math.max(...points.map(([, y]) => y), 1e-9);
+  const farthest = Math.max(1, ...points.map(([x]) => x)), highest = Math.max(...points.map(([, y]) => y), chart.unit === 'plain' ? 1 : 1e-3);
   const x = linear(0, farthest, left, right), y = linear(0, highest, bottom, top);
   const svg = picture(width, bottom + 36, chart.title, chart.curves.map(curve => curve.name).join(', '));
   axisX(svg, timeTicks(farthest, width / 110), x, timeLabel(farthest), top, bottom);
@@ -110,7 +110,7 @@ function draw() {
   for (const chart of data.charts) {
     const host = node('div');
     charts.append(host);
-    drawChart(host, chart, widthOf(charts, columns));
+    drawChart(host, chart, paper ? widthOf(charts, columns) : widthOf(host));
     host.append(legendOf(chart.curves.map((curve, i) => [sample(i % 6), curve.name])));
   }
   at('engines').hidden = data.fleets.length === 0;
