@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_fleet: cost of simulating a fleet, from 10 engines to 1,000, beside a loop over the same engines without a fleet.
+// bench_fleet: cost of simulating a fleet, from 10 engines to 1,000, beside a loop over the same engines without a
+// fleet.
 //
 //   bench_fleet [RATE [SECONDS [REPEATS [THREADS]]]]   (requests/s of an engine, 1.5; simulated, 20 s with 1,000
 //                                                       engines; 3; 1)
 //
 // Llama-3-8B on an H100 each, prompts of 1,155 and answers of 211 tokens on average (Azure's conversations). Every row
 // has the same number of requests: 10 engines run 100 times as long as 1,000. Prints medians of CPU seconds, so that
-// other load does not count, and how much faster than real time two cores would be at that cost. Reading the workload is
-// included, and making the engines is not. A second table says what windows cost in accuracy: eight engines behind
-// LeastLoaded at six times that rate, from windows of a microsecond, which route as events in order of time do, to 2 s. Prompts of systems with prefix caching begin with one of 100 beginnings of 512 tokens for each 10 engines.
+// other load does not count, and how much faster than real time two cores would be at that cost. Reading the workload
+// is included, and making the engines is not. A second table says what windows cost in accuracy: eight engines behind
+// LeastLoaded at six times that rate, from windows of a microsecond, which route as events in order of time do, to 2 s.
+// Prompts of systems with prefix caching begin with one of 100 beginnings of 512 tokens for each 10 engines.
 #include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/fleet/fleet.hpp"
 #include "sluice/fleet/least_loaded.hpp"
@@ -89,11 +91,13 @@ struct Job {
 Expected<Job> job(std::size_t engines, const Settings& settings) {
   const double seconds = settings.seconds * 1000 / static_cast<double>(engines);
   const double rate = settings.rate * static_cast<double>(engines);
-  Expected<GeneratorSpec> spec = parse_generator(
-      fmt::format("poisson:rate={},requests={:.0f},prompt=lognormal(1155,1.0),output=lognormal(211,1.0)", rate, rate * seconds));
+  Expected<GeneratorSpec> spec = parse_generator(fmt::format(
+      "poisson:rate={},requests={:.0f},prompt=lognormal(1155,1.0),output=lognormal(211,1.0)", rate, rate * seconds));
   if (!spec) return spec.error();
-  Job made{engines, seconds, *spec, {.model = llama3_8b(), .device = h100(), .kv_blocks = TokenBlocks{0}, .limits = {}}};
-  made.server.kv_blocks = kv_blocks_beside_weights(made.server.model, made.server.device, made.server.limits.block_tokens);
+  Job made{
+      engines, seconds, *spec, {.model = llama3_8b(), .device = h100(), .kv_blocks = TokenBlocks{0}, .limits = {}}};
+  made.server.kv_blocks =
+      kv_blocks_beside_weights(made.server.model, made.server.device, made.server.limits.block_tokens);
   return made;
 }
 
@@ -119,11 +123,13 @@ Expected<Ran> loop(const Job& of) {
   std::size_t turn = 0;
   for (int window = 1; next; ++window) {
     const Seconds until = *next ? Seconds{0.1 * window} : never_due;
-    for (; next && *next && (*next)->arrival < until; next = reader.next()) queues[turn++ % of.engines].push_back(**next);
+    for (; next && *next && (*next)->arrival < until; next = reader.next())
+      queues[turn++ % of.engines].push_back(**next);
     for (std::size_t i = 0; i < of.engines; ++i) {
       std::size_t at = 0;
       while (engines[i].now() < until) {
-        while (at < queues[i].size() && queues[i][at].arrival <= engines[i].now()) (void)engines[i].submit(queues[i][at++]);
+        while (at < queues[i].size() && queues[i][at].arrival <= engines[i].now())
+          (void)engines[i].submit(queues[i][at++]);
         if (engines[i].step() != Stepped::idle) continue;
         if (at == queues[i].size()) break;
         engines[i].idle_until(queues[i][at].arrival);
@@ -168,8 +174,8 @@ Status rows(const char* system, const char* router, const Settings& settings, Ac
     std::sort(each.begin(), each.end());
     const double cpu = each[each.size() / 2];
     if (engines == 10) smallest = cpu;
-    fmt::print("{:<18} {:<12} {:>6} {:>7.2f} {:>8.1f} {:>8.2f} {:>8.0f} {:>8.0f} {:>7.3f} {:>9.0f}\n", system, router, engines,
-               cpu, 1e6 * cpu / static_cast<double>(of->requests.requests), cpu / smallest,
+    fmt::print("{:<18} {:<12} {:>6} {:>7.2f} {:>8.1f} {:>8.2f} {:>8.0f} {:>8.0f} {:>7.3f} {:>9.0f}\n", system, router,
+               engines, cpu, 1e6 * cpu / static_cast<double>(of->requests.requests), cpu / smallest,
                1e9 * cpu / static_cast<double>(ran.iterations), 2 * of->seconds / cpu, ran.mean_age_s,
                static_cast<double>(usage().ru_maxrss) / 1024);
     std::fflush(stdout);
@@ -214,16 +220,16 @@ int main(int argc, char** argv) {
   if (argc > 4) settings.threads = std::atoi(argv[4]);
   if (!(settings.rate > 0 && settings.seconds > 0 && settings.repeats > 0 && settings.threads > 0))
     return fail({ErrorCode::bad_input, "arguments", "one is not above 0", "RATE SECONDS REPEATS THREADS"});
-  fmt::print("{:<18} {:<12} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>7} {:>9}\n", "system", "router", "engines", "CPU s", "us/req.",
-             "of 10's", "ns/iter.", "x real", "age s", "MiB so far");
+  fmt::print("{:<18} {:<12} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>7} {:>9}\n", "system", "router", "engines", "CPU s",
+             "us/req.", "of 10's", "ns/iter.", "x real", "age s", "MiB so far");
   const auto plain = [&](const Job& of) { return Generator(of.requests, 1); };
   const auto grouped = [&](const Job& of) { return Grouped(Generator(of.requests, 1), 10 * of.engines); };
   const int threads = settings.threads;
-  Status status = rows("VllmRecompute", "none: a loop", settings, [&](const Job& of) { return loop<VllmRecompute>(of); });
+  Status status =
+      rows("VllmRecompute", "none: a loop", settings, [&](const Job& of) { return loop<VllmRecompute>(of); });
   const auto add = [&]<class R, class E>(const char* system, const char* router, R one, auto reader) {
     if (status.ok())
-      status = rows(system, router, settings,
-                    [&](const Job& of) { return fleet<R, E>(of, one, reader(of), threads); });
+      status = rows(system, router, settings, [&](const Job& of) { return fleet<R, E>(of, one, reader(of), threads); });
   };
   add.operator()<RoundRobin, VllmRecompute>("VllmRecompute", "RoundRobin", {}, plain);
   add.operator()<LeastLoaded, VllmRecompute>("VllmRecompute", "LeastLoaded", {}, plain);

@@ -2,8 +2,9 @@
 // a_router: a router of your own before eight engines, beside the project's.
 //
 // The problem: requests of a conversation find their KV only in the engine that served the turn before, and an engine
-// that all long conversations like has a queue. Goals of this program: write a router that sends a request to the engine
-// whose caches have most of its prompt, unless that engine's queue is long, and compare it with simpler ones on chats.
+// that all long conversations like has a queue. Goals of this program: write a router that sends a request to the
+// engine whose caches have most of its prompt, unless that engine's queue is long, and compare it with simpler ones on
+// chats.
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/fleet/by_session.hpp"
 #include "sluice/fleet/fleet.hpp"
@@ -49,7 +50,8 @@ static_assert(explain<FoundUnlessBusy>());
 template <class R>
 bool row(const char* name, const Server& server) {
   auto fleet = make_fleet<R, VllmPrefixCaching>(8, server);
-  SessionGenerator chats{*parse_sessions("chat:sessions=400,rate=4,turns=6,first=3000,growth=600,output=200,user=20"), 1};
+  SessionGenerator chats{*parse_sessions("chat:sessions=400,rate=4,turns=6,first=3000,growth=600,output=200,user=20"),
+                         1};
   const Status status = fleet ? fleet->run(chats) : fleet.error();
   if (!status) return fmt::print(stderr, "a_router: {}\n", status.error().line()), false;
   const FleetSummary& of = fleet->summary();

@@ -206,7 +206,7 @@ TEST_CASE("plan_one_instance: planned is shorter than by hand, and proven" * nee
   CHECK(out.find("no plan for 100 blocks: the limit is device memory\n") != std::string::npos);
 }
 
-TEST_CASE("a_router: a router of one's own finds more than a round robin, and its first tokens come sooner than with others" *
+TEST_CASE("a_router: your own router finds more than a round robin, and its first tokens come sooner than with others" *
           needs_program("a_router")) {
   const std::string out = printed_by("a_router");
   const std::vector<double> turns = row(out, "RoundRobin"), own = row(out, "FoundUnlessBusy"); // served, found, TTFT, …

@@ -102,9 +102,9 @@ TEST_CASE("every program suggests the flag for a misspelt one" * needs_program("
 
 TEST_CASE("every program says in one line what CLI11 refuses" * needs_program("sluice-compare")) {
   const std::string wrong = "--version: it is 'x'; expected no value, or true or false";
-  for (const std::string program : {"sluice-compare", "sluice-explore", "sluice-fleet", "sluice-load", "sluice-plan",
-                                    "sluice-profile", "sluice-run", "sluice-serve", "sluice-tiers", "sluice-train",
-                                    "sluice-validate"})
+  for (const std::string program :
+       {"sluice-compare", "sluice-explore", "sluice-fleet", "sluice-load", "sluice-plan", "sluice-profile",
+        "sluice-run", "sluice-serve", "sluice-tiers", "sluice-train", "sluice-validate"})
     if (built(program)) check_refused(program, "--version=x", wrong);
   if (built("bench_distances")) { // it has types and lists of CLI11's
     check_refused(
@@ -185,9 +185,9 @@ TEST_CASE("a flag of several programs has one kind and one unit" * needs_program
   // Only flags with a value: a switch with the same name (--batch of sluice-plan) is another flag.
   std::map<std::string, std::pair<std::string, Told>> first;
   std::size_t shared = 0;
-  for (const std::string program : {"sluice-compare", "sluice-explore", "sluice-fleet", "sluice-load", "sluice-plan",
-                                    "sluice-profile", "sluice-run", "sluice-serve", "sluice-tiers", "sluice-train",
-                                    "sluice-validate"}) {
+  for (const std::string program :
+       {"sluice-compare", "sluice-explore", "sluice-fleet", "sluice-load", "sluice-plan", "sluice-profile",
+        "sluice-run", "sluice-serve", "sluice-tiers", "sluice-train", "sluice-validate"}) {
     if (!built(program)) continue;
     const std::map<std::string, Told> flags = told(program);
     CHECK_FALSE(flags.empty());

@@ -74,8 +74,7 @@ TEST_CASE("only the sessions of a dead engine move") {
     Heard heard;
     sluice_test::run_fleet(*fleet, SessionGenerator(*spec, 1), heard);
     std::vector<std::vector<std::uint32_t>> engines(61);
-    for (const FleetEnd& end : heard.sorted())
-      engines[end.spec.session].push_back(end.engine);
+    for (const FleetEnd& end : heard.sorted()) engines[end.spec.session].push_back(end.engine);
     return engines;
   };
   const auto before = engines_by_session({}), after = engines_by_session({{Seconds{8}, 2}});
@@ -97,7 +96,8 @@ TEST_CASE("a fleet whose engines are all dead says so") {
   GroupedPrompts reader(100, 10, 3, 1);
   const Status status = fleet->run(reader);
   REQUIRE_FALSE(status.ok());
-  CHECK(status.error().line().find("no engine takes requests any more; expected an engine that lives") != std::string::npos);
+  CHECK(status.error().line().find("no engine takes requests any more; expected an engine that lives") !=
+        std::string::npos);
 }
 
 TEST_CASE("replicas that a scaler starts take requests after their delay, and help") {
@@ -109,7 +109,8 @@ TEST_CASE("replicas that a scaler starts take requests after their delay, and he
   const FleetSummary b = serve_small<LeastLoaded, VllmRecompute>(4, 200, 25, {}, scaled, more);
   for (const FleetChoice& choice : one.choices) CHECK(choice.engine == 0);
   std::vector<double> first(4, 1e9);
-  for (const FleetChoice& choice : more.choices) first[choice.engine] = std::min(first[choice.engine], choice.now.count());
+  for (const FleetChoice& choice : more.choices)
+    first[choice.engine] = std::min(first[choice.engine], choice.now.count());
   CHECK(first[0] < 1);
   CHECK(first[1] >= 3); // it looks at 0, 1, …; nothing waits at 0
   CHECK(first[1] < 1e9);

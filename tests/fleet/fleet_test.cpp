@@ -134,7 +134,8 @@ TEST_CASE("routers that read no reports choose alike in windows of any length") 
 
 TEST_CASE("a report is as old as its window, and an iteration") {
   Heard heard;
-  const FleetSummary summary = serve_small<LeastLoaded, VllmRecompute>(3, 200, 30, LeastLoaded{Seconds{0.2}}, {}, heard);
+  const FleetSummary summary =
+      serve_small<LeastLoaded, VllmRecompute>(3, 200, 30, LeastLoaded{Seconds{0.2}}, {}, heard);
   CHECK(summary.age.count() == 200);
   CHECK(summary.age.max() >= 0.15); // of 200 requests, some arrive late in their window
   CHECK(summary.age.max() < 0.2 + 0.2);
@@ -150,10 +151,10 @@ TEST_CASE("a report is as old as its window, and an iteration") {
 TEST_CASE("a router that finds prefixes finds more than one that draws") {
   Heard drawn, precise, estimated;
   const FleetSummary a = serve_small<RandomRouter, VllmPrefixCaching>(4, 300, 12, {}, {}, drawn);
-  const FleetSummary b =
-      serve_small<Precise, VllmPrefixCaching>(4, 300, 12, {.scorers = {QueueScorer{1}, KvScorer{1}, FoundScorer{3}}}, {}, precise);
-  const FleetSummary c =
-      serve_small<Estimated, VllmPrefixCaching>(4, 300, 12, {.scorers = {QueueScorer{1}, KvScorer{1}, SentScorer{3}}}, {}, estimated);
+  const FleetSummary b = serve_small<Precise, VllmPrefixCaching>(
+      4, 300, 12, {.scorers = {QueueScorer{1}, KvScorer{1}, FoundScorer{3}}}, {}, precise);
+  const FleetSummary c = serve_small<Estimated, VllmPrefixCaching>(
+      4, 300, 12, {.scorers = {QueueScorer{1}, KvScorer{1}, SentScorer{3}}}, {}, estimated);
   CHECK(b.found > a.found);
   CHECK(c.found > a.found);
 }
@@ -168,7 +169,7 @@ TEST_CASE("engines with tiers below their devices say what the tiers have") {
 }
 
 TEST_CASE("an engine that is not asked for a prefix would have found nothing") {
-  // Long enough that the record of who was sent what is swept: 5,000 beginnings, most of them seen once.
+  // Long enough that the record of what engines were sent is swept: 5,000 beginnings, most of them seen once.
   int found = 0;
   auto fleet = make_fleet<AsksAll, HiCache>(4, small_server(150), AsksAll{Seconds{0.1}, nullptr, &found});
   REQUIRE(fleet);
@@ -219,10 +220,13 @@ TEST_CASE("what a fleet cannot be made of is said") {
     REQUIRE_FALSE(fleet);
     return fleet.error().line();
   };
-  CHECK(line([](auto& config) { std::get<0>(config.engines).clear(); }) == "fleet: a pool has no engine; expected at least one");
-  CHECK(line([](auto& config) { config.routers[0].every = Seconds{0}; }) == "router: its `every` is not above 0 s; expected 0.1 s, for example");
-  CHECK(line([](auto& config) { config.settings.failures.at = {{Seconds{1}, 2}}; }) ==
-        "failures: engine 2 dies, and there is none of that number; expected 0 to 1");
+  CHECK(line([](auto& config) { std::get<0>(config.engines).clear(); }) ==
+        "fleet: a pool has no engine; expected at least one");
+  CHECK(line([](auto& config) { config.routers[0].every = Seconds{0}; }) ==
+        "router: its `every` is not above 0 s; expected 0.1 s, for example");
+  CHECK(line([](auto& config) {
+          config.settings.failures.at = {{Seconds{1}, 2}};
+        }) == "failures: engine 2 dies, and there is none of that number; expected 0 to 1");
   CHECK(line([](auto& config) { std::get<0>(config.engines)[1].limits.block_tokens = Tokens{32}; }) ==
         "fleet: engines have blocks of 16 and of 32 tokens; expected blocks of one size");
   CHECK(line([](auto& config) { config.settings.scaler.first = 3; }) ==

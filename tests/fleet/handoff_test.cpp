@@ -43,7 +43,8 @@ TEST_CASE("a prompt's KV arrives after its bytes and its latency, one after anot
   Seconds link{0};
   CHECK(whole.arrival(Bytes{500'000'000}, 10, Seconds{1}, Seconds{2}, link).count() == doctest::Approx(2.51));
   CHECK(link.count() == doctest::Approx(2.5));
-  CHECK(whole.arrival(Bytes{100'000'000}, 10, Seconds{2}, Seconds{2.1}, link).count() == doctest::Approx(2.61)); // waits
+  CHECK(whole.arrival(Bytes{100'000'000}, 10, Seconds{2}, Seconds{2.1}, link).count() ==
+        doctest::Approx(2.61)); // waits
   // Layer by layer, the last of ten layers leaves when it has been computed.
   Handoff layers = whole;
   layers.sends = Sends::by_layer;
@@ -118,7 +119,8 @@ TEST_CASE("KV that arrives is not computed, takes room, and is computed again af
       REQUIRE(engine->step() == Stepped::ran);
       const LayerBlocks used = engine->counts().used;
       CHECK(used == LayerBlocks{32 * 63}); // of 1,001 tokens, in blocks of 16
-      while (engine->step() == Stepped::ran) {}
+      while (engine->step() == Stepped::ran) {
+      }
       CHECK(engine->counts().used == LayerBlocks{0});
       return std::pair{engine->steps(), engine->now()};
     };
@@ -133,7 +135,8 @@ TEST_CASE("KV that arrives is not computed, takes room, and is computed again af
   FleetSettings settings;
   Heard plain, caching;
   const FleetSummary a = serve_apart<LeastLoaded, VllmRecompute, VllmRecompute>(settings, plain, 3, 1, {}, 150, 200);
-  const FleetSummary b = serve_apart<LeastLoaded, VllmRecompute, VllmPrefixCaching>(settings, caching, 3, 1, {}, 150, 200);
+  const FleetSummary b =
+      serve_apart<LeastLoaded, VllmRecompute, VllmPrefixCaching>(settings, caching, 3, 1, {}, 150, 200);
   CHECK(a.preemptions > 0);
   CHECK(b.preemptions > 0);
 }
@@ -143,6 +146,7 @@ TEST_CASE("KV that cannot arrive is refused with a line") {
   REQUIRE(engine);
   const auto refused = engine->submit({Seconds{0}, Tokens{100}, Tokens{10}, {}}, {}, Tokens{0}, Tokens{100});
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().line() == "request 0: it arrives with KV of 100 tokens of its prompt of 100; expected fewer: the "
-                                  "last token is computed, because its output is needed");
+  CHECK(refused.error().line() ==
+        "request 0: it arrives with KV of 100 tokens of its prompt of 100; expected fewer: the "
+        "last token is computed, because its output is needed");
 }

@@ -57,7 +57,8 @@ std::string run_on(Ranks* ranks) {
   std::string text = summary.digest.text() + " " + std::to_string(summary.served) + " " +
                      std::to_string(summary.interrupted) + " " + std::to_string(summary.age.sum()) + " " +
                      std::to_string(summary.ttft.sum()) + " " + std::to_string(summary.handed_bytes.count());
-  for (const EnginePart& part : summary.engines) text += " " + std::to_string(part.routed) + "/" + std::to_string(part.steps);
+  for (const EnginePart& part : summary.engines)
+    text += " " + std::to_string(part.routed) + "/" + std::to_string(part.steps);
   return text;
 }
 

@@ -91,7 +91,7 @@ TEST_CASE("the least loaded engine has the lowest of 4 x waiting + running, by t
   desk.reports[0].running = 5;
   desk.reports[1].waiting = 1; // 4
   desk.reports[2].preempted = 1;
-  desk.reports[2].running = 3; // 7
+  desk.reports[2].running = 3;                                 // 7
   CHECK(desk.choose(LeastLoaded{}, 4) == Choices{1, 0, 2, 1}); // then 8, 9, 11, 12
   desk.sent = {{9, {}}, {}, {}};
   desk.open = {0, 2};
@@ -257,7 +257,7 @@ TEST_CASE("before a group in lock step, engines report at intervals and the fron
   for (int i = 0; i < 2; ++i) REQUIRE(group.submit(0, spec));
   REQUIRE(group.step() == Stepped::ran);
   GroupFront<LeastLoaded> fresh(LeastLoaded{Seconds{1}});
-  CHECK(fresh.choose(group, spec) == 1); // 2 to 0
-  CHECK(fresh.choose(group, spec) == 0); // 2 to 4: its own request counts as waiting
+  CHECK(fresh.choose(group, spec) == 1);  // 2 to 0
+  CHECK(fresh.choose(group, spec) == 0);  // 2 to 4: its own request counts as waiting
   CHECK(seldom.choose(group, spec) == 1); // 8 to 4, by its old report
 }

@@ -101,8 +101,8 @@ sluice::FleetSummary run_fleet(F& fleet, Reader reader, Heard& heard) {
 }
 
 template <class R, class E>
-sluice::FleetSummary serve_small(std::size_t engines, int requests, double rate, R router, sluice::FleetSettings settings,
-                                 Heard& heard, std::uint64_t seed = 1) {
+sluice::FleetSummary serve_small(std::size_t engines, int requests, double rate, R router,
+                                 sluice::FleetSettings settings, Heard& heard, std::uint64_t seed = 1) {
   auto fleet = sluice::make_fleet<R, E>(engines, small_server(), std::move(router), std::move(settings));
   REQUIRE(fleet);
   return run_fleet(*fleet, GroupedPrompts(requests, rate, 6, seed), heard);

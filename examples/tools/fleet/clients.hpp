@@ -58,13 +58,15 @@ struct Stage {
 /// A load generator's ladder over prompts that share beginnings (inference-perf's `shared_prefix`).
 struct Ladder {
   std::vector<Stage> stages{};
-  int groups = 1, users = 1;         ///< of each group
-  sluice::Tokens shared{0}, own{1};  ///< tokens of a group's beginning, and of a user's question after it
+  int groups = 1, users = 1;        ///< of each group
+  sluice::Tokens shared{0}, own{1}; ///< tokens of a group's beginning, and of a user's question after it
   sluice::Tokens output{1};
-  std::int64_t in_flight = 0;        ///< of all clients at most; 0: no limit
-  bool first_warms = true;           ///< the first stage fills the caches and counts for nothing
+  std::int64_t in_flight = 0; ///< of all clients at most; 0: no limit
+  bool first_warms = true;    ///< the first stage fills the caches and counts for nothing
 
-  [[nodiscard]] std::size_t prompts() const { return static_cast<std::size_t>(groups) * static_cast<std::size_t>(users); }
+  [[nodiscard]] std::size_t prompts() const {
+    return static_cast<std::size_t>(groups) * static_cast<std::size_t>(users);
+  }
 };
 
 /// Sends a ladder's requests: Poisson arrivals, each stage after the last answer of the one before, from the first
@@ -72,7 +74,8 @@ struct Ladder {
 /// answered, and its times count from then: a generator measures from the moment at which it sends.
 class LadderClients final : public Clients {
  public:
-  LadderClients(const Ladder& ladder, sluice::Tokens block_tokens, std::uint64_t seed) : ladder_(ladder), random_(seed) {
+  LadderClients(const Ladder& ladder, sluice::Tokens block_tokens, std::uint64_t seed)
+      : ladder_(ladder), random_(seed) {
     using namespace sluice;
     for (int group = 0; group < ladder.groups; ++group)
       for (int user = 0; user < ladder.users; ++user) {

@@ -58,13 +58,15 @@ std::string differences_of(std::span<const RouterRuns> all, bool windows) {
     out += fmt::format("{} against {}:", one.router->name, first.router->name);
     const char* between = " ";
     for (const std::string_view key : {"throughput_tokens_per_s", "slo_attainment", "mean_ttft_s"}) {
-      const auto figure = std::find_if(all_figures.begin(), all_figures.end(), [&](const Figure& f) { return f.key == key; });
+      const auto figure =
+          std::find_if(all_figures.begin(), all_figures.end(), [&](const Figure& f) { return f.key == key; });
       const std::vector<double> a = values_of(*figure, one.runs), b = values_of(*figure, first.runs);
       if (std::isnan(a.front()) || std::isnan(b.front()) || !has_interval(key, windows, a.size())) continue;
       const Paired pair = paired(a, b);
       const double scale = figure->unit == Unit::share ? 100 : 100 / std::abs(mean_of(b));
       out += fmt::format("{}{} {} {}", between, figure->group.empty() ? figure->head : figure->group,
-                         sluice::detail::signed_text(pair.difference.mean * scale), figure->unit == Unit::share ? "points" : "%");
+                         sluice::detail::signed_text(pair.difference.mean * scale),
+                         figure->unit == Unit::share ? "points" : "%");
       if (pair.judged())
         out += fmt::format(" [{}, {}]{}", sluice::detail::signed_text(pair.difference.least * scale),
                            sluice::detail::signed_text(pair.difference.most * scale), pair.tie() ? ", a tie" : "");
@@ -115,7 +117,7 @@ std::string table_of(std::span<const RouterRuns> all, bool windows) {
     std::vector<std::string> row{std::string{one.router->name}};
     for (const Figure* figure : shown)
       row.push_back(sluice::detail::spread_text(interval_of(*figure, one.runs, windows),
-                                [&](double value) { return text_of(*figure, value); }));
+                                                [&](double value) { return text_of(*figure, value); }));
     table.row(std::move(row));
   }
   return table.text() + (all.front().runs.size() > 1 && all.size() > 1 ? "\n" + differences_of(all, windows) : "");

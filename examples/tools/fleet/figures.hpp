@@ -17,7 +17,7 @@ namespace fleets {
 enum class Unit : std::uint8_t { rate, share, seconds, milliseconds, plain };
 
 struct Figure {
-  std::string_view key;   ///< in JSON; names that metrics have mean what they mean there
+  std::string_view key; ///< in JSON; names that metrics have mean what they mean there
   std::string_view group, head;
   Unit unit = Unit::plain;
   double (*of)(const Ran&) = nullptr;

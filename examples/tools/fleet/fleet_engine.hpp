@@ -19,7 +19,7 @@ namespace fleets {
 
 /// What one engine told beyond the ends of its requests.
 struct Told {
-  std::vector<double> tokens;                               ///< delivered, by second of the run
+  std::vector<double> tokens;                                    ///< delivered, by second of the run
   std::vector<std::pair<std::uint32_t, sluice::Seconds>> firsts; ///< each session's first token here
 };
 

@@ -209,7 +209,8 @@ std::string ladder_table(std::span<const StageRow> rows, std::span<const StageRo
     const StageRow* real = measured_at(row);
     if (!measured.empty()) {
       cells.push_back(real != nullptr ? fixed_text(real->tokens_per_s, 0) : "-");
-      cells.push_back(real != nullptr ? fmt::format("{:+.1f}", 100 * (row.tokens_per_s / real->tokens_per_s - 1)) : "-");
+      cells.push_back(real != nullptr ? fmt::format("{:+.1f}", 100 * (row.tokens_per_s / real->tokens_per_s - 1))
+                                      : "-");
     }
     cells.push_back(short_text(row.ttft_p90_s));
     if (!measured.empty()) cells.push_back(real != nullptr ? short_text(real->ttft_p90_s) : "-");
@@ -231,7 +232,8 @@ std::string ladder_table(std::span<const StageRow> rows, std::span<const StageRo
       }
     }
     out += fmt::format("{}: {:.0f} tokens/s in the mean of {} stages", router, sum / stages, stages);
-    if (count == stages) out += fmt::format(" (measured {:.0f}, {:+.1f} %)", real_sum / count, 100 * (sum / real_sum - 1));
+    if (count == stages)
+      out += fmt::format(" (measured {:.0f}, {:+.1f} %)", real_sum / count, 100 * (sum / real_sum - 1));
     out += fmt::format("; P90 TTFT first above {:g} s at {}", limit_s, rate_text(breaks_at(rows, router, limit_s)));
     if (count > 0) out += fmt::format(" (measured {})", rate_text(breaks_at(measured, router, limit_s)));
     out += "\n";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_layer_tables: kernel times as LLMServingSim's first profiler writes them (casys-kaist, branch ispass26-artifact).
+// read_layer_tables: kernel times as LLMServingSim's first profiler writes them (casys-kaist, branch
+// ispass26-artifact).
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -142,8 +143,8 @@ inline sluice::Expected<sluice::TableProfile> read_layer_tables(const std::files
     if (!*row) break;
     by_chunk[chunks->numbers[1]][chunks->numbers[0]] = static_cast<double>(chunks->numbers[2]) * 1e-9;
   }
-  Expected<detail::NumberRows> decodes = detail::NumberRows::open(folder / "attn_decode_predictions.csv",
-                                                                  "batch_size,kv_cache_size,prediction", false);
+  Expected<detail::NumberRows> decodes =
+      detail::NumberRows::open(folder / "attn_decode_predictions.csv", "batch_size,kv_cache_size,prediction", false);
   if (!decodes) return decodes.error();
   for (;;) {
     const Expected<bool> row = decodes->next();
@@ -152,7 +153,8 @@ inline sluice::Expected<sluice::TableProfile> read_layer_tables(const std::files
     by_decodes[decodes->numbers[0]][decodes->numbers[1]] = static_cast<double>(decodes->numbers[2]) * 1e-9;
   }
   if (by_chunk.empty() || by_decodes.empty())
-    return Error{ErrorCode::bad_input, folder.string(), "there are no attention times", "chunks alone, and decodes alone"};
+    return Error{ErrorCode::bad_input, folder.string(), "there are no attention times",
+                 "chunks alone, and decodes alone"};
   std::vector<AttentionGrid::Chunk> grid;
   AttentionGrid::Chunk& none = grid.emplace_back();
   for (const auto& [count, contexts] : by_decodes) {

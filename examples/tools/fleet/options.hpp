@@ -17,7 +17,8 @@
 namespace fleets {
 
 struct Options : compared::Options {
-  std::string system = "VllmPrefixCaching", decoder; ///< of the first pool, and of the one that decodes; empty: the same
+  std::string system = "VllmPrefixCaching",
+              decoder; ///< of the first pool, and of the one that decodes; empty: the same
   std::string routers = "round-robin,least-loaded,precise";
   std::int64_t engines = 4;
   std::optional<std::int64_t> prefill, decode; ///< two pools, instead of `engines`
@@ -27,11 +28,11 @@ struct Options : compared::Options {
   bool restarted = false; ///< clients of a dead engine's requests lose what they had
   std::optional<std::int64_t> scale_from;
   double scale_delay = 60, scale_waiting = 10;
-  double host_step = 0;   ///< seconds that an iteration waits for the host
-  double kv_copy = 0;     ///< seconds per layer in which a connector copies a request's KV, on both sides
-  std::string replay;     ///< a folder with a recorded fleet
-  std::string recording;  ///< a CSV with the measured stages of a preset
-  Ladder ladder{};        ///< a preset's
+  double host_step = 0;  ///< seconds that an iteration waits for the host
+  double kv_copy = 0;    ///< seconds per layer in which a connector copies a request's KV, on both sides
+  std::string replay;    ///< a folder with a recorded fleet
+  std::string recording; ///< a CSV with the measured stages of a preset
+  Ladder ladder{};       ///< a preset's
   bool ladder_stages = false, ladder_prompts = false, ladder_in_flight = false; ///< given by the user
   bool json = false, list_names = false;
 };

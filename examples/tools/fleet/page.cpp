@@ -149,9 +149,9 @@ std::string table_html(std::span<const RouterRuns> all, bool windows) {
     rows += "<tr><th scope=\"row\">" + escaped(one.router->name) + "</th>";
     for (const Figure& figure : figures()) {
       const Interval of = interval_of(figure, one.runs, windows);
-      const std::string text =
-          sluice::detail::spread_text(of, [&](double value) { return text_of(figure, value); });
-      rows += fmt::format("<td data-v=\"{}\">{}</td>", std::isnan(of.mean) ? "" : fmt::format("{}", of.mean), escaped(text));
+      const std::string text = sluice::detail::spread_text(of, [&](double value) { return text_of(figure, value); });
+      rows += fmt::format("<td data-v=\"{}\">{}</td>", std::isnan(of.mean) ? "" : fmt::format("{}", of.mean),
+                          escaped(text));
     }
     rows += "</tr>\n";
   }

@@ -15,10 +15,10 @@
 #include "fleet/page.hpp"
 #include "fleet/ranks.hpp"
 #include "fleet/replay.hpp"
-#include "shared/out_folder.hpp"
-#include "shared/progress.hpp"
 #include "shared/kv_dtype.hpp"
 #include "shared/link_flag.hpp"
+#include "shared/out_folder.hpp"
+#include "shared/progress.hpp"
 #include "shared/set_flag.hpp"
 #include "shared/slo_classes_flag.hpp"
 #include "shared/trace_flags.hpp"
@@ -94,7 +94,9 @@ Status check(Options& options) {
     return flag_error("--scale-from", fmt::format("it is {}", *options.scale_from), "at most the engines of the pool");
   if (!(options.every > 0)) return flag_error("--every", "it is 0", "seconds above 0");
   if (options.preset.empty() && (options.ladder_stages || options.ladder_prompts || options.ladder_in_flight))
-    return flag_error(options.ladder_stages ? "--stages" : options.ladder_prompts ? "--shared-prefix" : "--in-flight",
+    return flag_error(options.ladder_stages    ? "--stages"
+                      : options.ladder_prompts ? "--shared-prefix"
+                                               : "--in-flight",
                       "only a preset's ladder has it", "--preset as well");
   if (options.preset.empty() && !options.recording.empty())
     return flag_error("--recording", "there is nothing to compare it with", "--preset as well");
@@ -154,8 +156,7 @@ Expected<std::vector<RouterRuns>> run_all(const Options& options, const Comparis
     if (!options.preset.empty()) {
       clients = std::make_unique<LadderClients>(options.ladder, of.setup->limits.block_tokens, seeds[seed]);
     } else {
-      Expected<engines::Requests> requests =
-          static_cast<const compared::Setup*>(of.setup)->open(of.slo);
+      Expected<engines::Requests> requests = static_cast<const compared::Setup*>(of.setup)->open(of.slo);
       if (!requests) return requests.error();
       clients = std::make_unique<TraceClients>(*std::move(requests), of.setup->limits.block_tokens);
     }
@@ -208,9 +209,10 @@ Expected<const LadderPreset*> set_preset(Options& options) {
                     (options.ladder.shared + options.ladder.own).count(), options.ladder.output.count());
     return &one;
   }
-  return flag_error("--preset",
-                    fmt::format("there is no preset '{}'{}", excerpt(options.preset), did_you_mean(options.preset, names)),
-                    "a name that --list prints");
+  return flag_error(
+      "--preset",
+      fmt::format("there is no preset '{}'{}", excerpt(options.preset), did_you_mean(options.preset, names)),
+      "a name that --list prints");
 }
 
 int run(Options options, const std::string& command) {
@@ -290,8 +292,7 @@ int run(Options options, const std::string& command) {
   const std::vector<NamedText> files{{"fleet.html", fleet_page(options, *comparison, *all, command)},
                                      {"fleet.json", json_of(*all, seeds, windows)}};
   if (Status written = write_all(options.out, files); !written) return fail(written.error());
-  if (!options.json)
-    fmt::print("\n{0}/fleet.html  for reading\n{0}/fleet.json  for programs\n", options.out);
+  if (!options.json) fmt::print("\n{0}/fleet.html  for reading\n{0}/fleet.json  for programs\n", options.out);
   return 0;
 }
 
@@ -301,14 +302,15 @@ int fleets::program(int argc, char** argv) {
   ::Options options;
   options.deposit = "off";
   options.composes = true;
-  Flags flags{engines::program_name(), "Serves one workload with engines behind routers, simulated, and says what users "
-                                       "get and what the router knew."};
+  Flags flags{engines::program_name(),
+              "Serves one workload with engines behind routers, simulated, and says what users "
+              "get and what the router knew."};
   CLI::App& app = flags.app();
   constexpr std::int64_t many = 1'000'000'000;
   constexpr std::int64_t whole = std::numeric_limits<std::int64_t>::max();
   flags.name("--preset", options.preset, "a published load test's inputs by name; --list names them");
   flags.name("--recording", options.recording,
-             "with --preset: a CSV of what was measured by router and stage, to compare with");
+             "with --preset: a CSV of the measured figures by router and stage, to compare with");
   flags.other("--replay",
               "instead: replay a recorded fleet, a folder with config/, profile/, reference/ and a CSV of requests "
               "(docs/fleet.md)",
@@ -318,22 +320,26 @@ int fleets::program(int argc, char** argv) {
               });
   flags.name("--router", options.routers, "routers by name, several with commas, or all; --list names them")
       ->default_str(options.routers);
-  flags.whole("--engines", options.engines, 1, 1'000'000, "engines that serve requests from prompt to answer "
-                                                          "(default: 4; 8 of a preset)");
+  flags.whole("--engines", options.engines, 1, 1'000'000,
+              "engines that serve requests from prompt to answer "
+              "(default: 4; 8 of a preset)");
   flags.whole("--prefill", options.prefill, 1, 1'000'000, "instead: engines that compute prompts");
   flags.whole("--decode", options.decode, 1, 1'000'000, "and engines that generate");
   flags.name("--system", options.system, "every engine's system, by a name of sluice-compare --list")
       ->default_str(options.system);
   flags.name("--decode-system", options.decoder, "another one for the engines of --decode");
-  flags.other("--handoff", "the network between the pools: rate=25GB/s,latency=SECONDS,by=whole or by=layer (default: "
-                           "takes no time)",
+  flags.other("--handoff",
+              "the network between the pools: rate=25GB/s,latency=SECONDS,by=whole or by=layer (default: "
+              "takes no time)",
               [&options](const std::string& text) { return read_handoff(text, options.handoff); });
-  flags.number("--every", options.every, 0, true, "seconds between an engine's reports to the router (default: 0.1; "
-                                                  "0.05 of a preset, 0.001 of a replay)");
+  flags.number("--every", options.every, 0, true,
+               "seconds between an engine's reports to the router (default: 0.1; "
+               "0.05 of a preset, 0.001 of a replay)");
   flags.other("--fail", "engines that die, each ENGINE@SECONDS, with commas",
               [&options](const std::string& text) { return read_failures(text, options.failures); });
-  app.add_flag("--restart", options.restarted, "with --fail: answers that were interrupted begin anew (default: another "
-                                               "engine goes on with them)");
+  app.add_flag("--restart", options.restarted,
+               "with --fail: answers that were interrupted begin anew (default: another "
+               "engine goes on with them)");
   flags.whole("--scale-from", options.scale_from, 1, 1'000'000,
               "engines from the start; others are started as requests wait");
   flags.number("--scale-waiting", options.scale_waiting, 0, true,

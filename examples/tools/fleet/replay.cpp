@@ -187,7 +187,8 @@ Expected<fs::path> only(const fs::path& folder, std::string_view ending, bool is
     if (entry.is_directory() == is_folder && entry.path().filename().string().ends_with(ending))
       found.push_back(entry.path());
   if (found.size() != 1)
-    return bad(folder, fmt::format("it has {} {}", found.size(), is_folder ? "folders" : "files *" + std::string{ending}),
+    return bad(folder,
+               fmt::format("it has {} {}", found.size(), is_folder ? "folders" : "files *" + std::string{ending}),
                "one");
   return found.front();
 }
@@ -201,7 +202,8 @@ Expected<ModelShape> model_of(const Options& options, const std::string& name) {
   }
   Expected<ModelShape> shape = find_or_read_model(known);
   if (shape) return shape;
-  return Error{ErrorCode::bad_input, "--model", fmt::format("the recording's model is '{}', which is not known", excerpt(name)),
+  return Error{ErrorCode::bad_input, "--model",
+               fmt::format("the recording's model is '{}', which is not known", excerpt(name)),
                "a model's name or its config.json"};
 }
 
@@ -230,8 +232,7 @@ Status replay_one(const Options& options, const std::vector<RequestSpec>& reques
                        .cost = cost,
                        .model = *shard,
                        .device = device};
-  setup.device_blocks =
-      across_layers(kv_blocks_beside_weights(*shard, device, limits.block_tokens), shard->layers);
+  setup.device_blocks = across_layers(kv_blocks_beside_weights(*shard, device, limits.block_tokens), shard->layers);
   const auto system = std::find_if(engines::systems().begin(), engines::systems().end(),
                                    [&](const engines::System& one) { return one.name == options.system; });
   if (system == engines::systems().end() || system->simulate == nullptr)
@@ -254,8 +255,8 @@ Status replay_one(const Options& options, const std::vector<RequestSpec>& reques
     return next < requests.size() ? std::optional<RequestSpec>{requests[next++]} : std::nullopt;
   }};
   TraceClients clients(reader, limits.block_tokens);
-  const auto row = std::find_if(routers().begin(), routers().end(),
-                                [](const RouterRow& one) { return one.name == "round-robin"; });
+  const auto row =
+      std::find_if(routers().begin(), routers().end(), [](const RouterRow& one) { return one.name == "round-robin"; });
   const Expected<Ran> ran = row->run(fleets, clients);
   if (!ran) return ran.error();
   // The client's first token is that of the engine that generates: it computes the prompt's last token again.
@@ -279,7 +280,8 @@ Status replay_one(const Options& options, const std::vector<RequestSpec>& reques
     last = std::max(last, fate.last);
   }
   const auto count = static_cast<double>(std::max<std::size_t>(1, ran->fates.size()));
-  of.ours = {static_cast<double>(tokens) / last, ttft / count, tpot / static_cast<double>(std::max<std::int64_t>(1, several))};
+  of.ours = {static_cast<double>(tokens) / last, ttft / count,
+             tpot / static_cast<double>(std::max<std::int64_t>(1, several))};
   of.by_second = ran->tokens;
   return {};
 }
@@ -302,7 +304,8 @@ std::string table_of(const std::vector<Replayed>& all) {
                    {"mean TPOT, ms", "diff, %"}});
   for (const Replayed& one : all)
     table.row({one.of.name,
-               one.of.prefill > 0 ? fmt::format("{} + {}", one.of.prefill, one.of.decode) : fmt::format("{}", one.of.together),
+               one.of.prefill > 0 ? fmt::format("{} + {}", one.of.prefill, one.of.decode)
+                                  : fmt::format("{}", one.of.together),
                fixed_text(one.ours.tokens_per_s, 1), fixed_text(one.real.tokens_per_s, 1),
                differs(one.ours.tokens_per_s, one.real.tokens_per_s), milliseconds_text(one.ours.ttft_s),
                milliseconds_text(one.real.ttft_s), differs(one.ours.ttft_s, one.real.ttft_s),
@@ -319,7 +322,8 @@ std::string inputs_of(const Options& options) {
       "input: {} tokens an iteration (the recording's program); {} requests a batch, 16 tokens a block, no "
       "asynchronous scheduling (stated: vLLM's defaults)\n"
       "input: round robin; a client's first token is that of the engine that generates (stated)\n"
-      "input: {:g} ms per layer in which a connector copies a request's KV, at both ends (stated, calibrated by the TTFT of "
+      "input: {:g} ms per layer in which a connector copies a request's KV, at both ends (stated, calibrated by the "
+      "TTFT of "
       "prefill and decode apart)\n",
       options.machine.batch_tokens.value_or(2048), options.machine.batch.value_or(256), options.kv_copy * 1e3);
 }
@@ -389,8 +393,8 @@ int replay_fleet(const Options& options, const std::string& command) {
       ours.points.emplace_back(static_cast<double>(i) + 1, one.by_second[i]);
   }
   const std::string table = "<pre>" + sluice::detail::escaped(table_of(all)) + "</pre>\n";
-  const std::vector<NamedText> files{
-      {"fleet.html", replay_page(folder.filename().string(), charts, table, command)}, {"fleet.json", json_of(all)}};
+  const std::vector<NamedText> files{{"fleet.html", replay_page(folder.filename().string(), charts, table, command)},
+                                     {"fleet.json", json_of(all)}};
   if (Status written = write_all(options.out, files); !written) return fail(written.error());
   return 0;
 }

@@ -79,8 +79,15 @@ Expected<Ran> run_on(const Fleets& of, const R& router, Clients& clients) {
   config.settings = of.settings;
   const auto fill = [&](auto& pool, const engines::System* system, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i)
-      pool.push_back({system, of.setup, of.slo, of.deposit, of.setup->limits, of.setup->geometry,
-                      of.tells ? &told.emplace_back() : nullptr, of.copies, {}});
+      pool.push_back({system,
+                      of.setup,
+                      of.slo,
+                      of.deposit,
+                      of.setup->limits,
+                      of.setup->geometry,
+                      of.tells ? &told.emplace_back() : nullptr,
+                      of.copies,
+                      {}});
   };
   fill(std::get<0>(config.engines), of.system, of.engines);
   if constexpr (F::pools == 2) fill(std::get<1>(config.engines), of.decoder, of.decoders);
@@ -94,8 +101,7 @@ Expected<Ran> run_on(const Fleets& of, const R& router, Clients& clients) {
     const Told& one = told[engine];
     if (ran.tokens.size() < one.tokens.size()) ran.tokens.resize(one.tokens.size());
     for (std::size_t i = 0; i < one.tokens.size(); ++i) ran.tokens[i] += one.tokens[i];
-    if (engine >= of.engines)
-      ran.second_firsts.insert(ran.second_firsts.end(), one.firsts.begin(), one.firsts.end());
+    if (engine >= of.engines) ran.second_firsts.insert(ran.second_firsts.end(), one.firsts.begin(), one.firsts.end());
   }
   return ran;
 }

@@ -29,10 +29,10 @@ struct Fleets {
   sluice::Seconds every{0.1}; ///< how often engines report
   std::uint64_t seed = 1;     ///< of routers that draw
   sluice::FleetSettings settings{};
-  sluice::Seconds copies{0}; ///< for which a request that arrives with its KV holds up the engine that takes it
-  bool tells = false; ///< tokens by second, and first tokens of the second pool
-  sluice::Ranks* ranks = nullptr;                ///< of MPI; null: this process runs all engines
-  std::atomic<std::int64_t>* ended = nullptr;    ///< counts requests that ended, for a progress bar
+  sluice::Seconds copies{0};      ///< for which a request that arrives with its KV holds up the engine that takes it
+  bool tells = false;             ///< tokens by second, and first tokens of the second pool
+  sluice::Ranks* ranks = nullptr; ///< of MPI; null: this process runs all engines
+  std::atomic<std::int64_t>* ended = nullptr; ///< counts requests that ended, for a progress bar
 };
 
 /// What became of one request.
@@ -42,8 +42,8 @@ struct Fate {
   float age = 0;            ///< of that engine's report, in s
   std::int32_t seen = -1;   ///< requests that the report said were waiting; -1: the router read no report
   bool served = false;
-  double sent = 0;      ///< by its client, in s of the run
-  double routed = 0;    ///< the same
+  double sent = 0;   ///< by its client, in s of the run
+  double routed = 0; ///< the same
   double first = 0, last = 0;
   std::int64_t prompt = 0, found = 0, tokens = 0;
   std::uint32_t session = 0;
@@ -51,8 +51,8 @@ struct Fate {
 
 struct Ran {
   sluice::FleetSummary summary;
-  std::vector<Fate> fates;    ///< by number
-  std::vector<double> tokens; ///< with `tells`: delivered, by second
+  std::vector<Fate> fates;                                              ///< by number
+  std::vector<double> tokens;                                           ///< with `tells`: delivered, by second
   std::vector<std::pair<std::uint32_t, sluice::Seconds>> second_firsts; ///< with `tells`: by the second pool's engines
   [[nodiscard]] double imbalance() const; ///< the busiest engine's generated tokens over the mean, of the last pool
 };

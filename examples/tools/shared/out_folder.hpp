@@ -44,7 +44,7 @@ inline constexpr std::string_view left_tables[] = {
     "systems.csv", "requests.csv",     "series.csv",  "iterations.csv", "capacities.csv",
     "probes.csv",  "compositions.csv", "choices.csv", "classes.csv",    "tokens.csv.gz"};
 inline constexpr std::string_view left_pages[] = {"report.html",  "report.json", "explore.html",
-                                                 "explore.json", "fleet.html",  "fleet.json"};
+                                                  "explore.json", "fleet.html",  "fleet.json"};
 
 /// Returns whether a file in `traces` has a trace's name for one of these systems.
 template <class Names>

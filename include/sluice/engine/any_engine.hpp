@@ -96,8 +96,8 @@ class AnyEngine {
 
     virtual Status load() = 0;
     [[nodiscard]] virtual std::unique_ptr<Interface> fork(Backend backend, observer_values observers) const = 0;
-    virtual Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
-                                       Tokens on_host, Tokens arrived) = 0;
+    virtual Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys, Tokens on_host,
+                                       Tokens arrived) = 0;
     virtual void take_answers(std::vector<Answered>& answers) = 0;
     virtual Tokens would_load(const RequestSpec& spec, const FoundPrefix& found) = 0;
     virtual Status cancel(RequestId id) = 0;
@@ -132,8 +132,8 @@ class AnyEngine {
     std::unique_ptr<Interface> fork(Backend backend, observer_values observers) const override {
       return std::make_unique<Model>([&] { return engine.fork(std::move(backend), std::move(observers)); });
     }
-    Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys,
-                               Tokens on_host, Tokens arrived) override {
+    Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys, Tokens on_host,
+                               Tokens arrived) override {
       return engine.submit(spec, prompt_keys, on_host, arrived);
     }
     void take_answers(std::vector<Answered>& answers) override { engine.take_answers(answers); }

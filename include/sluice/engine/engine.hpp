@@ -88,8 +88,8 @@ class BasicEngine : public C {
   /// that find released blocks; without keys the prompt shares no prefix. Further keys name the blocks of its answer,
   /// so that a later request finds them. `on_host`: how many of its oldest tokens have KV in the backend's host tier
   /// (`TokenWorld::find`), in whole blocks. In its first iteration it loads as many of these as Caching says, or all.
-  /// `arrived`: how many of its oldest tokens, but not its last, have KV that came over a network (`arrive_with_kv`): in
-  /// simulations, for models whose layers are alike.
+  /// `arrived`: how many of its oldest tokens, but not its last, have KV that came over a network (`arrive_with_kv`):
+  /// in simulations, for models whose layers are alike.
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {},
                              Tokens on_host = Tokens{0}, Tokens arrived = Tokens{0});
   /// Moves the ends of answers to requests of sessions, since the last call, into `answers`: those of requests that
@@ -159,8 +159,8 @@ class BasicEngine : public C {
   /// How many of these blocks, from the first on, a request would find now: on the device, and then in the tiers below.
   /// With KV in groups, those from which a request could go on.
   [[nodiscard]] std::size_t finds(std::span<const BlockKey> keys) const;
-  /// Begins to load what `finds` needs for keys that begin with this one: who asks for many requests calls it for all of
-  /// them first, and waits for memory once.
+  /// Begins to load from memory what `finds` needs for keys that begin with this one. A caller that asks for many
+  /// requests calls it for all of them first, and waits for memory once.
   void prefetch(BlockKey key) const {
     if constexpr (C::retention_type::finds_released) core_.prefix.prefetch(key);
   }

@@ -10,9 +10,9 @@
 
 namespace sluice {
 
-/// Forecasts the TTFT that each engine would give: prompts are computed in order, an iteration of the engine's budget at
-/// a time, and its cost model says how long such an iteration takes beside its decodes. What the engine's caches have of
-/// the prompt is not computed. Engines whose batch is full come last.
+/// Forecasts the TTFT that each engine would give: prompts are computed in order, an iteration of the engine's budget
+/// at a time, and its cost model says how long such an iteration takes beside its decodes. What the engine's caches
+/// have of the prompt is not computed. Engines whose batch is full come last.
 ///
 /// Rejected: a copy of each engine (engine/fork.hpp) that runs until the first token. It would be exact in a
 /// simulation, because the copy knows how long every answer will be: a router of oracles. It would also cost a copy of
@@ -42,12 +42,12 @@ struct ByForecast {
   /// The TTFT that an engine would give, without a wait for a place in the batch.
   [[nodiscard]] static Seconds forecast(const FleetView& view, const RoutedRequest& request, std::size_t engine) {
     const EngineReport& report = view.reports[engine];
-    const double found = request.keys.empty() ? 0
-                                              : static_cast<double>(view.found[engine]) /
-                                                    static_cast<double>(request.keys.size());
+    const double found =
+        request.keys.empty() ? 0 : static_cast<double>(view.found[engine]) / static_cast<double>(request.keys.size());
     const double ahead = static_cast<double>((report.to_prefill + view.sent[engine].prompts).count());
     const double own = static_cast<double>(request.spec.prompt.count()) * (1 - found);
-    return report.chunk_time * std::max(1.0, (ahead + own) / static_cast<double>(std::max(Tokens{1}, report.chunk).count()));
+    return report.chunk_time *
+           std::max(1.0, (ahead + own) / static_cast<double>(std::max(Tokens{1}, report.chunk).count()));
   }
 };
 

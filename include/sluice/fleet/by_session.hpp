@@ -10,9 +10,9 @@
 
 namespace sluice {
 
-/// Rendezvous hashing (Thaler and Ravishankar, 1998): session and engine are hashed together, and the highest hash wins.
-/// If an engine dies, only its sessions move; if one opens, it gets its share of each. A request without a session is
-/// hashed by its number, so such requests are spread at random. O(engines) per request.
+/// Rendezvous hashing (Thaler and Ravishankar, 1998): session and engine are hashed together, and the highest hash
+/// wins. If an engine dies, only its sessions move; if one opens, it gets its share of each. A request without a
+/// session is hashed by its number, so such requests are spread at random. O(engines) per request.
 struct BySession {
   using role = roles::Router;
   static constexpr RouterReads reads{};

@@ -16,8 +16,8 @@ namespace sluice {
 
 /// A request has ended. Times are on the run's clock.
 struct FleetEnd {
-  std::uint64_t number = 0; ///< counts the workload's requests in the order in which they were first routed
-  std::uint32_t engine = 0; ///< that ended it; engines of the second pool are numbered after those of the first
+  std::uint64_t number = 0;       ///< counts the workload's requests in the order in which they were first routed
+  std::uint32_t engine = 0;       ///< that ended it; engines of the second pool are numbered after those of the first
   std::uint32_t first_engine = 0; ///< that it was sent to first
   Outcome outcome = Outcome::unfinished;
   std::int32_t times_preempted = 0;

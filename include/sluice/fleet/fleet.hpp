@@ -43,16 +43,17 @@ struct FleetSettings {
 ///     const Status status = fleet->run(requests);
 ///     fleet->summary().ttft.quantile(0.9)
 ///
-/// Time passes in windows of `Router::every`. When a window begins, engines report; then all its requests are routed, in
-/// order of time, by those reports and by what was sent since; then each engine runs until the window ends. Within a
+/// Time passes in windows of `Router::every`. When a window begins, engines report; then all its requests are routed,
+/// in order of time, by those reports and by what was sent since; then each engine runs until the window ends. Within a
 /// window no engine depends on another, so they run on any number of threads and ranks, with the same result to the
 /// bit. docs/fleet.md says what windows cost in accuracy.
 template <Router R, class... Es>
 class Fleet {
  public:
   static constexpr std::size_t pools = sizeof...(Es);
-  static_assert(pools == 1 || pools == 2, "sluice: a fleet has one pool of engines, or one that computes prompts and one "
-                                          "that generates: Fleet<Router, E> or Fleet<Router, Prefill, Decode>");
+  static_assert(pools == 1 || pools == 2,
+                "sluice: a fleet has one pool of engines, or one that computes prompts and one "
+                "that generates: Fleet<Router, E> or Fleet<Router, Prefill, Decode>");
   static constexpr RouterReads reads = R::reads;
 
   struct Config {
@@ -61,7 +62,8 @@ class Fleet {
     FleetSettings settings{};
   };
 
-  /// Makes a fleet. `ranks`: the processes that run it, of which this one makes its own engines only; null: one process.
+  /// Makes a fleet. `ranks`: the processes that run it, of which this one makes its own engines only; null: one
+  /// process.
   static Expected<Fleet> make(Config config, Ranks* ranks = nullptr) {
     if (Status status = check(config); !status.ok()) return status.error();
     return make(std::move(config), ranks, std::index_sequence_for<Es...>{});
@@ -94,8 +96,8 @@ class Fleet {
   Status run(Reader& requests) {
     return run(requests, [](const auto& /*event*/) {});
   }
-  /// The same for clients that are no trace: `clients` has the functions `next`, `take` and `answered` of ClosedLoop, and
-  /// its requests have sessions if it is to hear of their ends.
+  /// The same for clients that are no trace: `clients` has the functions `next`, `take` and `answered` of ClosedLoop,
+  /// and its requests have sessions if it is to hear of their ends.
   template <class Clients, FleetListener Listener>
   Status run_clients(Clients& loop, Listener&& listener) {
     ThreadPool threads(std::max(1, settings_.threads));
@@ -121,7 +123,7 @@ class Fleet {
   }
 
  private:
-  /// A request that is to be routed.
+  /// A request before the router has chosen.
   struct Arrival {
     std::uint64_t number = 0;
     Seconds when{0}; ///< when it is routed, unless the window begins later
@@ -152,10 +154,10 @@ class Fleet {
     std::vector<EngineReport> reports;
     std::vector<SentSince> sent;
     std::vector<std::uint32_t> open;
-    std::vector<char> takes;      ///< by engine: it is in `open`
-    std::vector<Seconds> opens;   ///< by engine: when it first takes requests; `never_due` if nobody has started it
-    std::vector<Seconds> link;    ///< by engine: when its network link is free
-    std::vector<char> buried;     ///< by engine: its requests have returned
+    std::vector<char> takes;    ///< by engine: it is in `open`
+    std::vector<Seconds> opens; ///< by engine: when it first takes requests; `never_due` if nobody has started it
+    std::vector<Seconds> link;  ///< by engine: when its network link is free
+    std::vector<char> buried;   ///< by engine: its requests have returned
     std::vector<Arrival> arrivals;
     std::int64_t edition = 0;
     std::uint64_t routed = 0;
@@ -212,8 +214,9 @@ class Fleet {
       for (const auto& one : engines) {
         if (block.count() == 0) block = one.limits.block_tokens;
         if (one.limits.block_tokens != block)
-          bad("fleet", "engines have blocks of " + std::to_string(block.count()) + " and of " +
-                           std::to_string(one.limits.block_tokens.count()) + " tokens",
+          bad("fleet",
+              "engines have blocks of " + std::to_string(block.count()) + " and of " +
+                  std::to_string(one.limits.block_tokens.count()) + " tokens",
               "blocks of one size");
       }
     };
@@ -342,9 +345,11 @@ class Fleet {
   }
   /// The requests whose prompts have been computed by now.
   void take_handed(Seconds until) {
-    std::sort(handed_.begin(), handed_.end(),
-              [](const Handed& a, const Handed& b) { return a.when != b.when ? a.when < b.when : a.number < b.number; });
-    const auto later = std::find_if(handed_.begin(), handed_.end(), [&](const Handed& one) { return one.when >= until; });
+    std::sort(handed_.begin(), handed_.end(), [](const Handed& a, const Handed& b) {
+      return a.when != b.when ? a.when < b.when : a.number < b.number;
+    });
+    const auto later =
+        std::find_if(handed_.begin(), handed_.end(), [&](const Handed& one) { return one.when >= until; });
     for (auto at = handed_.begin(); at != later; ++at) {
       const Tracked& one = tracked_.at(at->number);
       SentRequest sent{at->number, at->ready, one.spec, one.keys, one.spec.prompt + one.had - Tokens{1}};
@@ -409,8 +414,8 @@ class Fleet {
       const RoutedRequest request{arrival.request.spec, prompt_keys(arrival.request), front.routed++};
       const std::size_t to = front.router.choose(view, request, front.state);
       if (to >= front.engines || front.takes[to] == 0)
-        return Error{ErrorCode::bad_input, "router", "it chose engine " + std::to_string(to) + ", which takes no requests",
-                     "an engine of view.open"};
+        return Error{ErrorCode::bad_input, "router",
+                     "it chose engine " + std::to_string(to) + ", which takes no requests", "an engine of view.open"};
       ++front.sent[to].requests;
       front.sent[to].prompts += arrival.request.spec.prompt;
       const auto engine = static_cast<std::uint32_t>(offset(P) + to);
@@ -533,8 +538,18 @@ class Fleet {
   }
   template <class Clients, class Listener>
   void count(const EngineEnd& end, std::size_t first, Clients& loop, Listener& listener) {
-    FleetEnd whole{end.number, static_cast<std::uint32_t>(first + end.engine), static_cast<std::uint32_t>(first + end.engine),
-                   end.outcome, end.times_preempted, 0, end.spec, end.first, end.last, end.generated, end.found, end.loaded};
+    FleetEnd whole{end.number,
+                   static_cast<std::uint32_t>(first + end.engine),
+                   static_cast<std::uint32_t>(first + end.engine),
+                   end.outcome,
+                   end.times_preempted,
+                   0,
+                   end.spec,
+                   end.first,
+                   end.last,
+                   end.generated,
+                   end.found,
+                   end.loaded};
     if (tracks_) {
       const auto at = tracked_.find(end.number);
       Tracked& one = at->second;
@@ -585,8 +600,8 @@ class Fleet {
   std::unordered_map<std::uint64_t, Tracked> tracked_; ///< live requests, by number
   std::vector<ReturnedRequest> returned_;
   std::vector<Handed> handed_;
-  std::vector<EngineEnd> ended_;     ///< scratch
-  std::vector<std::int32_t> found_;  ///< scratch
+  std::vector<EngineEnd> ended_;    ///< scratch
+  std::vector<std::int32_t> found_; ///< scratch
   FleetSummary summary_;
 };
 

@@ -13,8 +13,8 @@
 
 namespace sluice {
 
-/// The engines that were sent a request whose first block has a key: only they can find anything of a prompt that begins
-/// with it. Asking a thousand engines for each request is a thousand cache misses; asking those few is few.
+/// The engines that were sent a request whose first block has a key: only they can find anything of a prompt that
+/// begins with it. Asking a thousand engines for each request is a thousand cache misses; asking those few is few.
 class KeyHolders {
  public:
   /// In the order in which they were added.
@@ -29,7 +29,8 @@ class KeyHolders {
     engines.push_back(engine);
     ++count_;
   }
-  /// Whether so much has been added that it is time to `sweep`: each sweep removes half or doubles the time to the next.
+  /// Whether so much has been added that it is time to `sweep`: each sweep removes half or doubles the time to the
+  /// next.
   [[nodiscard]] bool full() const { return count_ >= limit_; }
   /// Keeps an engine with a key if `keeps(key, engine)`.
   template <class Keeps>

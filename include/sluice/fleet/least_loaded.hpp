@@ -31,7 +31,8 @@ struct LeastLoaded {
       state.loads.assign(view.engines(), std::numeric_limits<std::int64_t>::max());
       for (const std::size_t one : view.open) {
         const EngineReport& report = view.reports[one];
-        state.loads[one] = 4 * (std::int64_t{report.waiting} + report.preempted + view.sent[one].requests) + report.running;
+        state.loads[one] =
+            4 * (std::int64_t{report.waiting} + report.preempted + view.sent[one].requests) + report.running;
       }
     }
     const auto least = std::min_element(state.loads.begin(), state.loads.end());

@@ -37,8 +37,8 @@ struct SentRequest {
 struct EngineNews {
   EngineReport report;
   SentSince queued;         ///< sent to it, and not in its report
-  Seconds next = never_due; ///< when it has something to do; `never_due` if nothing is known
-  std::int64_t steps = 0; ///< iterations so far
+  Seconds next = never_due; ///< when it has something to do; `never_due`: when it gets a request
+  std::int64_t steps = 0;   ///< iterations so far
   bool dead = false, failed = false;
 };
 
@@ -89,7 +89,8 @@ class Pool {
     station.queued += request.spec.prompt;
     station.queue.push_back(std::move(request));
     // KV may arrive in another order than it was sent.
-    for (std::size_t at = station.queue.size() - 1; at > 0 && station.queue[at].ready < station.queue[at - 1].ready; --at)
+    for (std::size_t at = station.queue.size() - 1; at > 0 && station.queue[at].ready < station.queue[at - 1].ready;
+         --at)
       std::swap(station.queue[at], station.queue[at - 1]);
   }
   /// The engine dies at the end of the iteration that runs at `when`.
@@ -119,8 +120,8 @@ class Pool {
     // `to_prefill` has the prompts that it took since.
     news.queued = {static_cast<std::int32_t>(station.queue.size()) + station.taken.requests,
                    station.queued + (reads.prefill ? Tokens{0} : station.taken.prompts)};
-    news.next = idle ? std::min(station.queue.empty() ? never_due : station.queue.front().ready, engine.next_load())
-                     : taken;
+    news.next =
+        idle ? std::min(station.queue.empty() ? never_due : station.queue.front().ready, engine.next_load()) : taken;
     if (news.dead) news.next = never_due;
     news.steps = engine.steps();
   }
@@ -134,14 +135,15 @@ class Pool {
   }
   /// The engines here that may find something of a prompt with this first block.
   [[nodiscard]] std::span<const std::uint32_t> may_find(BlockKey first) const { return holders_.of(first); }
-  /// Forgets who was sent a block and has lost it, when there is much to forget.
+  /// Forgets that an engine was sent a block which it has lost, when there is much to forget.
   void forget_lost() {
     if (!holders_.full()) return;
     std::vector<std::unordered_set<std::uint64_t>> expected(stations_.size()); // blocks that may still be computed
     for (std::size_t i = 0; i < stations_.size(); ++i) {
       Station& station = stations_[i];
       for (std::size_t k = 0; k < station.queue.size(); ++k)
-        if (!station.queue[k].keys.empty()) expected[i].insert(static_cast<std::uint64_t>(station.queue[k].keys.front()));
+        if (!station.queue[k].keys.empty())
+          expected[i].insert(static_cast<std::uint64_t>(station.queue[k].keys.front()));
       for (std::size_t k = 0; k < station.live.size(); ++k)
         if (station.live[k].number != over) expected[i].insert(static_cast<std::uint64_t>(station.live[k].first));
     }
@@ -157,11 +159,13 @@ class Pool {
     const std::size_t begin = to.size();
     for (const RequestRow& row : view.rows)
       if (row.phase != Phase::ended)
-        to.push_back({station.number_of(row.id), when, row.first_token, row.delivered, row.blocks.count() > 0 ? row.computed : Tokens{0}});
+        to.push_back({station.number_of(row.id), when, row.first_token, row.delivered,
+                      row.blocks.count() > 0 ? row.computed : Tokens{0}});
     std::sort(to.begin() + static_cast<std::ptrdiff_t>(begin), to.end(),
               [](const ReturnedRequest& a, const ReturnedRequest& b) { return a.number < b.number; });
     for (; !station.queue.empty(); station.queue.pop_front())
-      to.push_back({station.queue.front().number, std::max(when, station.queue.front().ready), {}, Tokens{0}, Tokens{0}});
+      to.push_back(
+          {station.queue.front().number, std::max(when, station.queue.front().ready), {}, Tokens{0}, Tokens{0}});
     station.queued = Tokens{0};
   }
 
@@ -187,8 +191,8 @@ class Pool {
     Engine engine;
     RingQueue<SentRequest> queue; ///< by the order in which they were sent
     Tokens queued{0};             ///< their prompts
-    SentSince taken;      ///< from the queue, since the engine's report
-    RingQueue<Live> live; ///< by the engine's id from `first_id` on
+    SentSince taken;              ///< from the queue, since the engine's report
+    RingQueue<Live> live;         ///< by the engine's id from `first_id` on
     std::uint32_t first_id = 0;
     Seconds dies = never_due;
     ProgressWatch watch;

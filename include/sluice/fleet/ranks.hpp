@@ -14,8 +14,8 @@
 namespace sluice {
 
 /// Processes that run one fleet. All read the whole workload and route every request alike; each runs its own engines,
-/// and they exchange what engines report, once per window. fleet/mpi/ranks.hpp has those that mpirun starts. Called once
-/// per window, so a virtual call costs nothing; a fleet's type does not depend on where it runs.
+/// and they exchange what engines report, once per window. fleet/mpi/ranks.hpp has those that mpirun starts. Called
+/// once per window, so a virtual call costs nothing; a fleet's type does not depend on where it runs.
 class Ranks {
  public:
   virtual ~Ranks() = default;

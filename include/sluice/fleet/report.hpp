@@ -29,15 +29,15 @@ struct RouterReads {
 /// What an engine said of itself at the end of its last iteration before the window began; an idle engine reports at
 /// the window's start.
 struct EngineReport {
-  Seconds when{0};             ///< time of these numbers, on the run's clock
-  std::int32_t waiting = 0;    ///< requests that have not run yet
-  std::int32_t preempted = 0;  ///< requests that have run and do not run now
-  std::int32_t running = 0;    ///< requests of the batch
-  std::int32_t batch = 0;      ///< the most that it may run at once
-  double kv_used = 0;          ///< share of its KV memory that live requests hold, 0 to 1
-  Tokens to_prefill{0};        ///< tokens of prompts, and of recomputed contexts, that its live requests have no KV of
-  Tokens chunk{0};             ///< tokens that an iteration computes at most
-  Seconds chunk_time{0};       ///< how long an iteration of `chunk` tokens takes beside its decodes, by its own model
+  Seconds when{0};            ///< time of these numbers, on the run's clock
+  std::int32_t waiting = 0;   ///< requests that have not run yet
+  std::int32_t preempted = 0; ///< requests that have run and do not run now
+  std::int32_t running = 0;   ///< requests of the batch
+  std::int32_t batch = 0;     ///< the most that it may run at once
+  double kv_used = 0;         ///< share of its KV memory that live requests hold, 0 to 1
+  Tokens to_prefill{0};       ///< tokens of prompts, and of recomputed contexts, that its live requests have no KV of
+  Tokens chunk{0};            ///< tokens that an iteration computes at most
+  Seconds chunk_time{0};      ///< how long an iteration of `chunk` tokens takes beside its decodes, by its own model
 };
 
 /// What was sent to an engine and is not in its report.
@@ -48,7 +48,7 @@ struct SentSince {
 
 /// What a router sees when it chooses. All spans but `open` are by engine number, and valid only during the call.
 struct FleetView {
-  Seconds now{0};          ///< when the request is routed: its arrival, or the window's start if it arrived before
+  Seconds now{0};           ///< when the request is routed: its arrival, or the window's start if it arrived before
   std::int64_t edition = 0; ///< changes when the reports or `open` change: a router may keep what it derived from them
   std::span<const EngineReport> reports; ///< empty unless the router reads them (RouterReads)
   std::span<const SentSince> sent;       ///< since the reports, by this router

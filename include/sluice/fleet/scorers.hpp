@@ -24,7 +24,8 @@ struct QueueScorer {
   double weight = 1;
   bool counts_sent = false;
 
-  void score(const FleetView& view, const RoutedRequest& /*request*/, State& /*state*/, std::span<double> scores) const {
+  void score(const FleetView& view, const RoutedRequest& /*request*/, State& /*state*/,
+             std::span<double> scores) const {
     std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
     for (const std::size_t one : view.open) {
       least = std::min(least, waiting(view, one));
@@ -50,7 +51,8 @@ struct KvScorer {
 
   double weight = 1;
 
-  void score(const FleetView& view, const RoutedRequest& /*request*/, State& /*state*/, std::span<double> scores) const {
+  void score(const FleetView& view, const RoutedRequest& /*request*/, State& /*state*/,
+             std::span<double> scores) const {
     for (std::size_t i = 0; i < scores.size(); ++i)
       scores[i] += weight * std::max(0.0, 1 - view.reports[view.open[i]].kv_used);
   }
@@ -82,8 +84,8 @@ struct SentScorer {
   };
 
   double weight = 1;
-  std::size_t most = 256;     ///< blocks of a prompt that are compared
-  std::size_t room = 31'250;  ///< blocks that the table has of each engine
+  std::size_t most = 256;    ///< blocks of a prompt that are compared
+  std::size_t room = 31'250; ///< blocks that the table has of each engine
 
   void score(const FleetView& view, const RoutedRequest& request, State& state, std::span<double> scores) const {
     const std::span<const BlockKey> keys = request.keys.first(std::min(most, request.keys.size()));

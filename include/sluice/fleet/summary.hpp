@@ -28,25 +28,25 @@ struct EnginePart {
 struct FleetSummary {
   std::int64_t requests = 0; ///< of the workload, that were routed
   std::int64_t served = 0, refused = 0, unfinished = 0;
-  Tokens prompts{0}, generated{0};   ///< of served requests
-  Tokens found{0}, loaded{0};        ///< of `prompts`
+  Tokens prompts{0}, generated{0}; ///< of served requests
+  Tokens found{0}, loaded{0};      ///< of `prompts`
   std::int64_t preemptions = 0;
-  Sketch ttft, tpot, e2e;            ///< of served requests, in seconds
-  std::int64_t owed = 0, met = 0;    ///< requests with an SLO; those that met their TTFT and their TPOT SLO
-  Sketch age;                        ///< of the chosen engine's report, in seconds, for routers that read reports
+  Sketch ttft, tpot, e2e;         ///< of served requests, in seconds
+  std::int64_t owed = 0, met = 0; ///< requests with an SLO; those that met their TTFT and their TPOT SLO
+  Sketch age;                     ///< of the chosen engine's report, in seconds, for routers that read reports
   std::int64_t windows = 0;
   Seconds first_arrival{std::numeric_limits<double>::infinity()};
   Seconds last_token{0};
 
-  std::int64_t handed = 0;           ///< requests whose KV crossed the network (Handoff)
+  std::int64_t handed = 0; ///< requests whose KV crossed the network (Handoff)
   Bytes handed_bytes{0};
-  Sketch handoff;                    ///< from a prompt's last iteration to its KV's arrival, in seconds
-  std::int64_t interrupted = 0;      ///< requests that an engine's death returned to the router
-  Tokens lost{0};                    ///< tokens that users had, and had to be sent again (Interrupted::restarted)
-  Tokens recomputed{0};              ///< tokens whose KV was lost and that another engine computes again (resumed)
+  Sketch handoff;               ///< from a prompt's last iteration to its KV's arrival, in seconds
+  std::int64_t interrupted = 0; ///< requests that an engine's death returned to the router
+  Tokens lost{0};               ///< tokens that users had, and had to be sent again (Interrupted::restarted)
+  Tokens recomputed{0};         ///< tokens whose KV was lost and that another engine computes again (resumed)
 
   std::vector<EnginePart> engines;
-  Fnv digest;                        ///< of every end: equal for equal runs, whatever the threads and ranks
+  Fnv digest; ///< of every end: equal for equal runs, whatever the threads and ranks
 
   /// Generated tokens per second, from the first arrival to the last token.
   [[nodiscard]] double tokens_per_s() const {

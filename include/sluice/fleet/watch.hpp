@@ -26,8 +26,8 @@ struct EngineEnd {
 };
 static_assert(std::is_trivially_copyable_v<EngineEnd>);
 
-/// Notes ends in a list of the fleet. It hears of no token and no iteration, so that it costs a request, and not a step.
-/// Under a Delivery that holds tokens back, the first token is one that is delivered at once.
+/// Notes ends in a list of the fleet. It hears of no token and no iteration, so that it costs a request, and not a
+/// step. Under a Delivery that holds tokens back, the first token is one that is delivered at once.
 struct FleetWatch {
   using role = roles::Observer;
   using hears = Events<events::Ended, events::Refused>;

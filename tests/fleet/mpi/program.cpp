@@ -33,7 +33,8 @@ int main(int argc, char** argv) {
   std::string line = of.digest.text() + " served " + std::to_string(of.served) + " interrupted " +
                      std::to_string(of.interrupted) + " TTFT " + std::to_string(of.ttft.sum()) + " age " +
                      std::to_string(of.age.sum());
-  for (const EnginePart& part : of.engines) line += " " + std::to_string(part.routed) + "/" + std::to_string(part.steps);
+  for (const EnginePart& part : of.engines)
+    line += " " + std::to_string(part.routed) + "/" + std::to_string(part.steps);
   std::printf("%s\n", line.c_str());
   return 0;
 }

@@ -35,7 +35,8 @@ const shows = {
 function drawChart(host, chart, width) {
   const points = chart.curves.flatMap(curve => curve.points).filter(([, y]) => !absent(y));
   const show = shows[chart.unit], left = 58, right = width - 14, top = 12, bottom = 190;
-  const farthest = Math.max(1, ...points.map(([x]) => x)), highest = Math.max(...points.map(([, y]) => y), chart.unit === 'plain' ? 1 : 1e-3);
+  const farthest = Math.max(1, ...points.map(([x]) => x)),
+        highest = Math.max(...points.map(([, y]) => y), chart.unit === 'plain' ? 1 : 1e-3);
   const x = linear(0, farthest, left, right), y = linear(0, highest, bottom, top);
   const svg = picture(width, bottom + 36, chart.title, chart.curves.map(curve => curve.name).join(', '));
   axisX(svg, timeTicks(farthest, width / 110), x, timeLabel(farthest), top, bottom);
@@ -43,7 +44,8 @@ function drawChart(host, chart, width) {
   svg.append(axisName('time of the run', right, bottom + 31));
   chart.curves.forEach((curve, i) => {
     const drawn = curve.points.filter(([, v]) => !absent(v)).map(([t, v]) => [x(t), y(v)]);
-    if (drawn.length) svg.append(stroke(polyline(drawn), colour(i % 6), 1.8, {'stroke-dasharray': dashes[i % 6] || null}));
+    if (drawn.length)
+      svg.append(stroke(polyline(drawn), colour(i % 6), 1.8, {'stroke-dasharray': dashes[i % 6] || null}));
   });
   const step = points.length ? (right - left) / 60 : 0;
   for (let i = 0; i < 60; ++i) {
@@ -70,10 +72,11 @@ function drawLanes(host, fleet, width) {
   fleet.engines.forEach((engine, k) => {
     const line = 8 + lane * k + up, tall = v => v / most * up, deep = v => v * down;
     svg.append(text(left - 40, line + 4, shortened(engine.name, left - 48), 'm', 'end'));
-    svg.append(text(left - 5, line - up + 9, digits(most), 'm s', 'end'), text(left - 5, line + down, '100 %', 'm s', 'end'));
+    svg.append(text(left - 5, line - up + 9, digits(most), 'm s', 'end'),
+               text(left - 5, line + down, '100 %', 'm s', 'end'));
     let runs = '', waits = '', finds = '';
-    const bar = (i, y, h) => `M${(x(i * fleet.bin)).toFixed(1)} ${y.toFixed(1)}h${wide.toFixed(2)}v${h.toFixed(1)}h-${
-        wide.toFixed(2)}z`;
+    const bar = (i, y, h) =>
+        `M${(x(i * fleet.bin)).toFixed(1)} ${y.toFixed(1)}h${wide.toFixed(2)}v${h.toFixed(1)}h-${wide.toFixed(2)}z`;
     engine.running.forEach((v, i) => {
       const run = tall(v), wait = tall(engine.waiting[i]);
       if (run > 0) runs += bar(i, line - run, run);
@@ -127,8 +130,12 @@ function draw() {
   }
 }
 
-const chartRows = (_, i) => [['curve', 'time_s', 'value'], ...data.charts[i].curves.flatMap(
-    curve => curve.points.map(([t, v]) => [curve.name, t, v]))];
-const laneRows = (_, i) => [['engine', 'time_s', 'waiting', 'running', 'found'], ...data.fleets[i].engines.flatMap(
-    engine => engine.running.map((v, k) => [engine.name, k * data.fleets[i].bin, engine.waiting[k], v, engine.found[k]]))];
+const chartRows =
+    (_, i) => [['curve', 'time_s', 'value'],
+               ...data.charts[i].curves.flatMap(curve => curve.points.map(([t, v]) => [curve.name, t, v]))];
+const laneRows =
+    (_, i) => [['engine', 'time_s', 'waiting', 'running', 'found'],
+               ...data.fleets[i].engines.flatMap(
+                   engine => engine.running.map(
+                       (v, k) => [engine.name, k * data.fleets[i].bin, engine.waiting[k], v, engine.found[k]]))];
 openPage({draw, csv: {charts: chartRows, lanes: laneRows}});
