@@ -85,6 +85,10 @@ Status check_host_attends(const engines::System& system, const Options& options)
 }
 
 Status check_host_rate(const engines::System& system, const Options& options, const Device& device) {
+  if (system.host_attends && options.profile.empty() && device.host_attention_rate.count() <= 0)
+    return flag_error("--system",
+                      fmt::format("{} needs a host that attends KV, and none attends this model's states", system.name),
+                      "a model without states, or another system that --list names");
   return engines::check_host_rate(
       system, device, "--profile", options.profile,
       "a device.json with host_attention_bytes_per_s, which sluice-profile --measure writes");

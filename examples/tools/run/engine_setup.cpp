@@ -3,13 +3,10 @@
 #include "run/engine_setup.hpp"
 
 #include "sluice/world/local/configure.hpp"
-#include "sluice/world/machine/kv_reach.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <utility>
 
 namespace running {
 
@@ -30,23 +27,8 @@ void rebuild(MachineSetup& setup, const engines::System& system, const ModelShap
       hidden_in_flight(kv_block_shape(shape, setup.limits.block_tokens, 4), setup.rows(), setup.limits.batch);
 }
 
-std::shared_ptr<const KvLayers> give_back(const Options& options, const engines::System& system,
-                                          const ModelWeights& weights, MachineSetup& setup) {
-  const DecoderConfig& config = weights.config;
-  const Tokens block = setup.limits.block_tokens;
-  const KvReach reach{config, block};
-  const auto groups = kv_groups_of(config, block, Bytes{kv_block_floats(config.shape, block) * 4});
-  if (reach.bounded.empty() || !groups || options.host_cache > 0) return nullptr;
-  const KvBlocks kept{*groups, block};
-  if ((kept.movable().empty() ? system.movable_layers : system.equal_layers) != nullptr) return nullptr;
-  setup.gives_back = true;
-  setup.hidden_blocks += reach.while_computing(setup.rows(), setup.limits.batch);
-  return std::make_shared<const KvLayers>(KvLayers{kept, ReadLimits{*groups}});
-}
-
 engines::Setup engine_setup(const Options& options, const MachineSetup& setup, const ModelWeights& weights,
-                            std::span<const RequestSpec> requests, const LocalMemory& memory, Costs& costs,
-                            std::shared_ptr<const KvLayers> groups) {
+                            std::span<const RequestSpec> requests, const LocalMemory& memory, Costs& costs) {
   costs.device.memory = memory.device;
   costs.device.host_memory = memory.of(memory.host);
   engines::Setup engine{.limits = setup.limits,
@@ -59,8 +41,6 @@ engines::Setup engine_setup(const Options& options, const MachineSetup& setup, c
   // A GPU's K, V and hidden states have the element type of its kernels.
   const std::int64_t element = memory.block.count() / kv_block_floats(weights.config.shape, setup.limits.block_tokens);
   engine.geometry.layer_block_bytes = memory.block;
-  engine.geometry.groups = groups.get();
-  engine.groups = std::move(groups);
   engine.geometry.layer_hidden_bytes = Bytes{element * weights.config.shape.hidden * setup.limits.block_tokens.count()};
   // Computed as in sluice-compare for the same trace: a batch of the longest requests.
   engine.worst_batch =

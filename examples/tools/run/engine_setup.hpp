@@ -12,7 +12,6 @@
 #include "run/costs.hpp"
 #include "run/options.hpp"
 
-#include <memory>
 #include <span>
 
 namespace running {
@@ -25,16 +24,10 @@ sluice::WantedMemory wanted_memory(const Options& options);
 void rebuild(sluice::MachineSetup& setup, const engines::System& system, const sluice::ModelShape& shape,
              sluice::LayerBlocks most);
 
-/// Lets the machine's layers give back blocks that no later token reads, if some do and the system serves such a model.
-/// Returns what they keep; null if they keep all, as with a host tier or a placement that rebuilds layers.
-std::shared_ptr<const sluice::KvLayers> give_back(const Options& options, const engines::System& system,
-                                                  const sluice::ModelWeights& weights, sluice::MachineSetup& setup);
-
 /// `options`: what the engine does with KV that the host keeps. `costs`' device gets the divided memories. `requests`:
-/// the requests that the memory was divided for. `groups`: from `give_back`.
+/// the requests that the memory was divided for.
 engines::Setup engine_setup(const Options& options, const sluice::MachineSetup& setup,
                             const sluice::ModelWeights& weights, std::span<const sluice::RequestSpec> requests,
-                            const sluice::LocalMemory& memory, Costs& costs,
-                            std::shared_ptr<const sluice::KvLayers> groups);
+                            const sluice::LocalMemory& memory, Costs& costs);
 
 } // namespace running

@@ -274,14 +274,13 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
   const Workload& workload = served.workload;
   rebuild(setup, **system, shape,
           longest_batch(workload.requests, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)));
-  std::shared_ptr<const KvLayers> groups = give_back(options, **system, weights, setup);
-  const LocalMemory memory = divide_memory(computer->needs(setup), shape.layers, workload.requests,
-                                           wanted_memory(options), setup, groups ? groups->blocks : KvBlocks{});
+  const LocalMemory memory =
+      divide_memory(computer->needs(setup), shape.layers, workload.requests, wanted_memory(options), setup);
   if (options.replay_clock.empty() && options.backend == "cpu")
     if (Status status = check_address_space(options, memory); !status) return status.error();
   if (Status status = add_tiers(options, weights, memory, setup); !status) return status.error();
   if (options.verbose) tell_machine(options, costs->text, computer->gathered(), memory);
-  engines::Setup engine = engine_setup(options, setup, weights, workload.requests, memory, *costs, std::move(groups));
+  engines::Setup engine = engine_setup(options, setup, weights, workload.requests, memory, *costs);
   engine.numbers = *std::move(numbers);
   engine.calibrates = options.calibrates();
 

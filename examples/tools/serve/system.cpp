@@ -106,10 +106,8 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
   const std::vector<RequestSpec> batch(static_cast<std::size_t>(options.run.batch), longest);
   running::rebuild(setup, system, weights.config.shape,
                    longest_batch(batch, setup.limits.block_tokens, 1, batch.size()));
-  std::shared_ptr<const KvLayers> groups = running::give_back(options.run, system, weights, setup);
   const LocalMemory memory =
-      divide_memory(computer->needs(setup), shape.layers, batch, running::wanted_memory(options.run), setup,
-                    groups ? groups->blocks : KvBlocks{});
+      divide_memory(computer->needs(setup), shape.layers, batch, running::wanted_memory(options.run), setup);
   if (memory.kv.count() < 0)
     return running::flag_error(
         options.run.device_memory ? "--device-memory" : "--kv-memory",
@@ -117,7 +115,7 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
         "more, or a system that streams weights");
   if (!options.api_keys.empty() || !options.api_key_file.empty()) setup.tier_pin_share = 0.5; // others may come
   if (Status status = running::add_tiers(options.run, weights, memory, setup); !status) return status.error();
-  engines::Setup engine = running::engine_setup(options.run, setup, weights, batch, memory, *costs, std::move(groups));
+  engines::Setup engine = running::engine_setup(options.run, setup, weights, batch, memory, *costs);
   auto tokens = std::make_unique<CpuTokens>();
   const std::string gpu = computer->gpu_name();
   const std::string what =
