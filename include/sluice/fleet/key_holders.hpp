@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -36,11 +37,12 @@ class KeyHolders {
   template <class Keeps>
   void sweep(Keeps&& keeps) {
     count_ = 0;
-    std::erase_if(holders_, [&](auto& one) {
-      std::erase_if(one.second, [&](std::uint32_t engine) { return !keeps(BlockKey{one.first}, engine); });
-      count_ += one.second.size();
-      return one.second.empty();
-    });
+    for (auto at = holders_.begin(); at != holders_.end();) {
+      auto& [key, engines] = *at;
+      std::erase_if(engines, [&, first = BlockKey{key}](std::uint32_t engine) { return !keeps(first, engine); });
+      count_ += engines.size();
+      at = engines.empty() ? holders_.erase(at) : std::next(at);
+    }
     limit_ = std::max(least, 2 * count_);
   }
   [[nodiscard]] std::size_t size() const { return count_; }
