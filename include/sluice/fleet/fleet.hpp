@@ -5,11 +5,10 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/fleet/events.hpp"
-#include "sluice/fleet/failures.hpp"
-#include "sluice/fleet/handoff.hpp"
 #include "sluice/fleet/pool.hpp"
 #include "sluice/fleet/ranks.hpp"
 #include "sluice/fleet/router.hpp"
+#include "sluice/fleet/settings.hpp"
 #include "sluice/fleet/summary.hpp"
 #include "sluice/model/decoder/thread_pool.hpp"
 
@@ -27,14 +26,6 @@
 #include <vector>
 
 namespace sluice {
-
-/// What a fleet has besides its router and its engines.
-struct FleetSettings {
-  Handoff handoff{};   ///< of a fleet with two pools
-  Failures failures{}; ///< none by default
-  Scaler scaler{};     ///< none by default; of the first pool
-  int threads = 1;     ///< of this process; results do not depend on them
-};
 
 /// Engines behind a router, in one simulation. With one pool, an engine serves a request from prompt to answer. With
 /// two, engines of the first compute prompts and engines of the second generate, and KV crosses a network (`Handoff`).
@@ -65,7 +56,7 @@ class Fleet {
   /// Makes a fleet. `ranks`: the processes that run it, of which this one makes its own engines only; null: one
   /// process.
   static Expected<Fleet> make(Config config, Ranks* ranks = nullptr) {
-    if (Status status = check(config); !status.ok()) return status.error();
+    if (Status status = detail::check_fleet(config); !status.ok()) return status.error();
     return make(std::move(config), ranks, std::index_sequence_for<Es...>{});
   }
 
@@ -200,42 +191,6 @@ class Fleet {
     (fleet.template gather_news<P>(), ...); // before the first window
     for (const Failure& failure : fleet.settings_.failures.at) fleet.schedule(failure);
     return fleet;
-  }
-  static Status check(const Config& config) {
-    Status status;
-    Tokens block{0};
-    std::size_t all = 0;
-    const auto bad = [&](std::string where, std::string what, std::string expected) {
-      if (status.ok()) status = Error{ErrorCode::bad_input, std::move(where), std::move(what), std::move(expected)};
-    };
-    const auto check_pool = [&](const auto& engines) {
-      all += engines.size();
-      if (engines.empty()) bad("fleet", "a pool has no engine", "at least one");
-      for (const auto& one : engines) {
-        if (block.count() == 0) block = one.limits.block_tokens;
-        if (one.limits.block_tokens != block)
-          bad("fleet",
-              "engines have blocks of " + std::to_string(block.count()) + " and of " +
-                  std::to_string(one.limits.block_tokens.count()) + " tokens",
-              "blocks of one size");
-      }
-    };
-    std::apply([&](const auto&... engines) { (check_pool(engines), ...); }, config.engines);
-    for (const R& router : config.routers)
-      if (!(Seconds{router.every} > Seconds{0})) bad("router", "its `every` is not above 0 s", "0.1 s, for example");
-    if (config.routers.size() == 2 && config.routers[0].every != config.routers[pools - 1].every)
-      bad("router", "the two pools' routers have windows of different lengths", "the same `every`");
-    if (config.settings.scaler.first > std::get<0>(config.engines).size())
-      bad("scaler", "it starts with more engines than the first pool has", "at most their number");
-    if (config.settings.scaler.first > 0 && !(config.settings.scaler.every > Seconds{0}))
-      bad("scaler", "it looks every 0 s", "a time above 0");
-    for (const Failure& failure : config.settings.failures.at)
-      if (failure.engine >= all)
-        bad("failures", "engine " + std::to_string(failure.engine) + " dies, and there is none of that number",
-            "0 to " + std::to_string(all - 1));
-    if (!(config.settings.handoff.rate > BytesPerSecond{0}))
-      bad("handoff", "its rate is not above 0 bytes per second", "25 GB/s, for example");
-    return status;
   }
   void prepare(Front& front, const R& router, std::size_t engines) {
     front.router = router;

@@ -280,8 +280,9 @@ TEST_CASE("the host attends KV that it kept of ended requests") {
 }
 
 TEST_CASE("copies of KV for the host that fail twice fail only their requests") {
+  // No host attends states, which a trial of the device may have.
   check_faults(
-      &real<Hosting>, 72, 10, [](FaultPlan& faults) { faults.failing = 0.15; }, true);
+      &real<Hosting>, 72, 10, [](FaultPlan& faults) { faults.failing = 0.15; }, true, &random_real_trial);
 }
 
 } // namespace sluice::testing

@@ -64,9 +64,9 @@ MakeReal stepped(MakeReal make, Seconds step = Seconds{3e-4});
 void check_chaos(const MakeReal& make, std::uint64_t seed, double share, std::uint64_t leaving = 0,
                  const std::shared_ptr<CountedRows>& counts = {});
 
-/// `spoil(faults)` plans the faults.
+/// `spoil(faults)` plans the faults. `draw`: of the trials; null: the device's.
 void check_faults(const MakeReal& make, std::uint64_t seed, int rounds, const std::function<void(FaultPlan&)>& spoil,
-                  bool some_fail);
+                  bool some_fail, RealTrial (*draw)(Random&) = nullptr);
 
 /// Sessions of `turns` turns: each turn's prompt is the whole conversation so far and some new tokens. Turns of one
 /// number arrive together, and those of the next number long after they have ended. In half of the trials all sessions

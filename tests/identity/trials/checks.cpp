@@ -43,14 +43,14 @@ void check_chaos(const MakeReal& make, std::uint64_t seed, double share, std::ui
 }
 
 void check_faults(const MakeReal& make, std::uint64_t seed, int rounds, const std::function<void(FaultPlan&)>& spoil,
-                  bool some_fail) {
+                  bool some_fail, RealTrial (*draw)(Random&)) {
   const Device& device = this_device();
   Random random(seed);
   std::int64_t retries = 0, refused = 0, served = 0;
   for (int round = 0; round < rounds; ++round) {
     CAPTURE(seed);
     CAPTURE(round);
-    RealTrial trial = device.draw(random);
+    RealTrial trial = (draw != nullptr ? draw : device.draw)(random);
     const std::vector<RealOutput> expected = alone(trial);
     trial.faults.seed = random.below(1000);
     spoil(trial.faults);
