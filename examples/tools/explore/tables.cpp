@@ -98,7 +98,7 @@ void append_rows(std::string& text, const Exploration& found) {
         else
           cells.cell(found.space.roles[r].models[found.space.model_of(row.number, r)]);
       const bool one = row.per_seed.empty();
-      const CsvFigures figures{row.transfer, Seconds{found.workload.slo_ttft_s}, Seconds{found.slo_tbt_s}, row.oracle,
+      const CsvFigures figures{row.transfer, Seconds{found.workload.slo_ttft_s}, Seconds{found.slo_tbt_s},
                                one ? row.livelock : row.livelocks[i]};
       append_figures(cells, figures, one ? row.metrics : row.per_seed[i]);
     }

@@ -88,9 +88,6 @@ template <class At>
   return {of.mean, of.mean - half, of.mean + half, values.size()};
 }
 
-/// Returns whether half of the values or more are one and the same; none is NaN.
-[[nodiscard]] bool half_are_equal(std::span<const double> values);
-
 /// Returns the mean of `values`, one per seed, with its interval. NaN values (a figure that a run lacks) are left out
 /// and not counted.
 ///

@@ -87,26 +87,20 @@ SLUICE_INLINE Bootstrapped bootstrap_t(std::span<const double> values, const Boo
 
 namespace sluice {
 
-SLUICE_INLINE bool half_are_equal(std::span<const double> values) {
-  std::vector<double> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end());
-  for (std::size_t i = 0, same = 0; i < sorted.size(); i = same) {
-    same = i;
-    while (same < sorted.size() && sorted[same] == sorted[i]) ++same;
-    if (2 * (same - i) >= sorted.size() && same - i > 1) return true;
-  }
-  return false;
-}
-
 SLUICE_INLINE Interval mean_interval(std::span<const double> values, double confidence) {
-  std::vector<double> known;
+  std::vector<double> sorted;
   for (const double value : values)
-    if (!std::isnan(value)) known.push_back(value);
-  const std::size_t count = known.size();
-  if (count < values.size()) return mean_interval(known, confidence);
+    if (!std::isnan(value)) sorted.push_back(value);
+  const std::size_t count = sorted.size();
+  if (count < values.size()) return mean_interval(sorted, confidence);
   Interval interval = t_interval(values, confidence);
   if (count < 2) return interval;
-  if (half_are_equal(values)) return {interval.mean, Interval::absent, Interval::absent, count};
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t i = 0, same = 0; i < count; i = same) {
+    same = i;
+    while (same < count && sorted[same] == sorted[i]) ++same;
+    if (2 * (same - i) >= count && same - i > 1) return {interval.mean, Interval::absent, Interval::absent, count};
+  }
   if (count < detail::least_bootstrapped) return interval;
   constexpr std::size_t resamples = 1'000; // a table has hundreds of intervals; more change an end by a few per cent
   const Interval skewed = detail::bootstrap_t(values, {.resamples = resamples, .confidence = confidence}).interval;
@@ -139,24 +133,6 @@ SLUICE_INLINE Paired paired(std::span<const double> a, std::span<const double> b
   else if (n >= 2)
     result.p = of.mean == 0 ? 1 : 0;
   return result;
-}
-
-SLUICE_INLINE double sign_test(std::size_t few, std::size_t count) {
-  double sum = 0, term = std::exp2(-static_cast<double>(count));
-  for (std::size_t i = 0; i <= few; ++i) {
-    sum += term;
-    term *= static_cast<double>(count - i) / static_cast<double>(i + 1);
-  }
-  return std::min(1.0, 2 * sum);
-}
-
-SLUICE_INLINE Paired by_signs(Paired of) {
-  of.difference.least = of.difference.most = Interval::absent;
-  const bool disagree = of.wins != of.losses && (of.wins > of.losses) != of.first_is_larger();
-  of.p = of.pairs() < 2 ? Interval::absent
-         : disagree     ? 1
-                        : sign_test(std::min(of.wins, of.losses), of.wins + of.losses);
-  return of;
 }
 
 SLUICE_INLINE std::vector<bool> hold_together(std::span<const double> p, double confidence) {
