@@ -39,7 +39,7 @@ TEST_CASE("every column has the number of its key in report.json, and keys and n
     CHECK_MESSAGE(same(&MetricColumn::key) == 1, column.key);
     if (!column.choice.empty()) CHECK_MESSAGE(same(&MetricColumn::choice) == 1, column.choice);
   }
-  CHECK(std::isnan(MetricColumn{"speed", "", "speed", MetricUnit::number, LeastForInterval{}}(metrics)));
+  CHECK(std::isnan(MetricColumn{"speed", "", "speed", MetricUnit::number}(metrics)));
 }
 
 TEST_CASE("a column that leaves out refused requests is a mean or a P99 of those that were served, or got a token") {
