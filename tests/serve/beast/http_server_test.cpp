@@ -138,6 +138,15 @@ TEST_CASE("HttpServer drops a client that reads nothing, once its response excee
   Client client(running.port);
   client.send("GET /flood HTTP/1.1\r\nHost: x\r\n\r\n");
   CHECK(soon([&] { return running.app.gone == 1; }));
+  client.read_all(); // what had been sent; then the connection is over, although the client has not left
+  CHECK(soon([&] { return running.connections() == 0; }));
+}
+
+TEST_CASE("HttpServer ends the connection of a response that the application gives up") {
+  Running running;
+  Client client(running.port);
+  client.send("GET /broken HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(soon([&] { return running.connections() == 0; }));
 }
 
 TEST_CASE("HttpServer never drops a client that reads, however large a piece is") {

@@ -30,6 +30,11 @@ class TestApp final : public sluice::HttpApp {
       return;
     }
     if (request.path() == "/dropped") return; // destroys the exchange without a response
+    if (request.path() == "/broken") {        // and in the middle of one
+      exchange->begin({});
+      exchange->send("hello");
+      return;
+    }
     if (request.path().starts_with("/stream/")) {
       const int count = std::stoi(std::string{request.path().substr(8)});
       sluice::HttpResponse head;

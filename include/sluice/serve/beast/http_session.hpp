@@ -439,6 +439,7 @@ class HttpSession final : public OpenConnection {
     // Until the response is complete or nobody reads it; and until `watch` is over, which uses the buffer.
     while (watching_ || !(reply.sent || reply.gone)) {
       if (reply.sent || reply.gone || (reply.unsent.empty() && !reply.finished)) {
+        if (reply.gone) drop(); // the application gave it up, and `watch` would wait for the client
         reply.waiting = true;
         co_await reply.wake.async_wait(detail::as_tuple_awaitable);
         reply.waiting = false;
