@@ -136,6 +136,31 @@ SLUICE_SHARES_GROUPS(Intervals)
 SLUICE_SHARES_GROUPS(IntervalsByPriority)
 SLUICE_SHARES_GROUPS(VllmPrefixCaching)
 
+TEST_CASE("a victim gives up the blocks that an ended request left to it, too") {
+  using E = With<ByPriority, testing::SmallCost, BasicSimulated<testing::SmallCost>, testing::Audit>;
+  const Trial trial{.layers = 2, .batch = 8, .device = LayerBlocks{200}, .host = LayerBlocks{0}, .requests = {}};
+  auto config = testing::trial_config<E>(trial, {});
+  config.limits.max_context = Tokens{4096};
+  config.limits.batch_tokens = Tokens{512};
+  auto made = E::make(std::move(config));
+  REQUIRE(made);
+  E& engine = *made;
+  std::vector<BlockKey> keys;
+  for (std::uint64_t block = 0; block < 10; ++block)
+    keys.push_back(next_key(keys.empty() ? BlockKey{} : keys.back(), block));
+  REQUIRE(engine.submit({Seconds{0}, Tokens{165}, Tokens{20}, {}}, keys)); // computes the beginning
+  REQUIRE(engine.step() == Stepped::ran);
+  REQUIRE(engine.submit({Seconds{0}, Tokens{170}, Tokens{400}, {}}, keys)); // finds it
+  while (engine.alive() == 2) REQUIRE(engine.step() == Stepped::ran);
+  RequestSpec urgent{Seconds{0}, Tokens{1510}, Tokens{10}, {}};
+  urgent.priority = -1;
+  REQUIRE(engine.submit(urgent)); // 96 of 100 blocks
+  while (engine.step() == Stepped::ran) {
+  }
+  testing::check_all_served(engine, 3);
+  for (const auto& one : engine.observed<testing::Audit>().lives) CHECK(one.second.ended); // none is refused
+}
+
 TEST_CASE("requests that take turns and lose what they computed find the blocks that are left") {
   CHECK(serve_beginnings<InTurns>(20, 7, testing::KvOf::equal_layers, true) > 20);
   CHECK(serve_beginnings<InTurns>(20, 7, testing::KvOf::groups, true) > 20);

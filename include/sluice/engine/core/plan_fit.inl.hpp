@@ -19,8 +19,9 @@ SLUICE_INLINE bool refuses(const Core& core, const Decision& decision, Slot slot
 }
 
 namespace detail {
-/// How much less room the requests that this decision preempts give up than they took, since others share their blocks.
-/// Those that join have counted what they found as held by someone.
+/// How much less room the requests that this decision preempts give up than they took, since others share their blocks:
+/// below 0 where they hold blocks that another request took and has left behind. Those that join have counted what they
+/// found as held by someone.
 SLUICE_INLINE LayerBlocks kept_by_sharing(const Core& core, const Decision& decision) {
   std::vector<Slot> leaving, joining;
   LayerBlocks took{0};
@@ -34,7 +35,7 @@ SLUICE_INLINE LayerBlocks kept_by_sharing(const Core& core, const Decision& deci
     if (core.row(claim.slot).phase != Phase::running) joining.push_back(claim.slot);
   const LayerBlocks freed =
       core.prefix.freed(leaving, joining, core.requests.rows, core.limits.block_tokens, core.geometry.layers);
-  return std::max(LayerBlocks{0}, took - freed);
+  return took - freed;
 }
 } // namespace detail
 
