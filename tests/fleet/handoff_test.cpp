@@ -131,6 +131,23 @@ TEST_CASE("KV that arrives is not computed, takes room, and is computed again af
     CHECK(before(cached).first == 10); // one token an iteration
     CHECK(before(cached).second < steps(Tokens{500}, cached).second);
   }
+  // Engines that keep no released block compute it again, whether or not they have a tier, which is empty here.
+  const auto pressed = [&]<class X>(Tokens arrived) {
+    auto config = configure<X>(small_server());
+    config.device_blocks = LayerBlocks{32 * 130}; // both requests start, and one cannot end beside the other
+    config.limits.batch_tokens = Tokens{64};
+    if constexpr (has_tiers<X>) config.tier.capacity = TokenBlocks{0};
+    auto engine = X::make(std::move(config));
+    REQUIRE(engine);
+    for (int i = 0; i < 2; ++i)
+      REQUIRE(engine->submit({Seconds{0}, Tokens{1001}, Tokens{100}, {}}, {}, Tokens{0}, arrived));
+    while (engine->step() == Stepped::ran) {
+    }
+    return engine->steps();
+  };
+  const std::int64_t again = pressed.template operator()<VllmRecompute>(Tokens{1000});
+  CHECK(again > 100 + 1000 / 64); // a prompt was computed after all
+  CHECK(pressed.template operator()<With<VllmRecompute, HiCacheRule>>(Tokens{1000}) == again);
   // Under pressure engines preempt, and requests still end with all their tokens (run_fleet checks).
   FleetSettings settings;
   Heard plain, caching;

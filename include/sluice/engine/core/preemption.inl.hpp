@@ -108,11 +108,14 @@ SLUICE_INLINE void preempt(Core& core, Slot slot, const Decision& decision, cons
 }
 
 SLUICE_INLINE void drop(Core& core, RequestRow& request) {
-  if (request.waits) core.policies->tiers->abandon(core, static_cast<Slot>(&request - core.requests.rows.data()));
+  const auto slot = static_cast<Slot>(&request - core.requests.rows.data());
+  if (request.waits) core.policies->tiers->abandon(core, slot);
   core.ledger.replace(core.footprint(request), {});
   if (core.policies->is.finds_released) {
-    core.prefix.release(static_cast<Slot>(&request - core.requests.rows.data()));
+    core.prefix.release(slot);
     core.ledger.resize_device(core.ledger.device().used() + core.prefix.free(core.geometry.layers));
+  } else if (core.policies->tiers != nullptr) {
+    core.prefix.arrive(slot, Tokens{0}); // lost with the rest
   }
   request.computed = request.slack = request.loading = Tokens{0};
   request.meets = 0;
