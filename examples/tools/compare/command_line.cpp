@@ -63,11 +63,7 @@ CommandLine::CommandLine()
                  "a generated workload instead, e.g. sharegpt:rate=2,requests=200; see docs/workloads.md");
   flags_.whole("--limit", options.workload.limit, 0, whole,
                "serve N requests only: the first ones, or as many of each seed or window");
-  flags_.number("--rate-scale", options.workload.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
-  app.add_option(
-      "--sessions", options.workload.sessions,
-      "closed: a session's next request arrives when the one before is answered and its delay is over; open: "
-      "at its recorded time (default: closed)");
+  add_arrival_flags(flags_, options.workload.rate_scale, options.workload.sessions);
   app.add_option("--arrivals", options.workload.arrivals,
                  "of a trace whose arrivals count engine steps (orbitflow): seconds turns them into times once, by the "
                  "step of a full budget; steps: a request arrives when the system itself has run that many steps, idle "

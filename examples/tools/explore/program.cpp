@@ -161,11 +161,7 @@ int explored::program(int argc, char** argv) {
                  "a generated workload instead, e.g. sharegpt:rate=2,requests=200; see docs/workloads.md");
   flags.whole("--limit", options.workload.limit, 0, std::numeric_limits<std::int64_t>::max(),
               "serve the first N requests only");
-  flags.number("--rate-scale", options.workload.rate_scale, 0, false, "divide the arrival times by this (default: 1)");
-  app.add_option(
-      "--sessions", options.workload.sessions,
-      "closed: a session's next request arrives when the one before is answered and its delay is over; open: "
-      "at its recorded time (default: closed)");
+  add_arrival_flags(flags, options.workload.rate_scale, options.workload.sessions);
   app.add_option("--model", options.machine.model,
                  "a model by name, or a folder or file of a Hugging Face config (default: the profile's, or " +
                      std::string{default_model} + ")");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// add_trace_flags: adds the flags that describe a trace file, the same in every program that reads one.
+// add_trace_flags, add_arrival_flags: add the flags that describe a trace file and when requests arrive, the same in
+// every program that serves one.
 #pragma once
 
 #include "sluice/workload/nlohmann/open_trace.hpp"
@@ -7,6 +8,7 @@
 #include "shared/flags.hpp"
 #include "shared/trace_options.hpp"
 
+#include <optional>
 #include <string>
 
 /// `what` describes how the program uses a trace.
@@ -24,6 +26,15 @@ inline void add_trace_flags(Flags& flags, TraceOptions& options, const std::stri
               "tokens that each of the trace's hash_ids stands for (default: 512, or 16 for bailian)");
   flags.whole("--benchmark", options.benchmark, 1, 1'000'000,
               "of a load generator's report with several benchmarks, the one to read, from 1");
+}
+
+/// Adds the flags that say when a workload's requests arrive.
+inline void add_arrival_flags(Flags& flags, double& rate_scale, std::optional<std::string>& sessions) {
+  flags.number("--rate-scale", rate_scale, 0, false, "divide the arrival times by this (default: 1)");
+  flags.app().add_option(
+      "--sessions", sessions,
+      "closed: a session's next request arrives when the one before is answered and its delay is over; open: "
+      "at its recorded time (default: closed)");
 }
 
 /// Finds the trace that the flags describe.
