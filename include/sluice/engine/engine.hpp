@@ -159,11 +159,6 @@ class BasicEngine : public C {
   /// How many of these blocks, from the first on, a request would find now: on the device, and then in the tiers below.
   /// With KV in groups, those from which a request could go on.
   [[nodiscard]] std::size_t finds(std::span<const BlockKey> keys) const;
-  /// Begins to load from memory what `finds` needs for keys that begin with this one. A caller that asks for many
-  /// requests calls it for all of them first, and waits for memory once.
-  void prefetch(BlockKey key) const {
-    if constexpr (C::retention_type::finds_released) core_.prefix.prefetch(key);
-  }
   /// How many requests it has, and how much memory they hold. Cheaper than a view: a fleet asks before every iteration.
   [[nodiscard]] EngineCounts counts() const {
     return {core_.requests.waiting, static_cast<std::int64_t>(core_.requests.preempted.size()),

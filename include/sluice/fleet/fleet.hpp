@@ -126,7 +126,6 @@ class Fleet {
     std::vector<BlockKey> keys;
     Seconds first{0};
     Tokens had{0}; ///< tokens of its answer before its present engine
-    Tokens found{0}, loaded{0};
     std::uint32_t first_engine = 0;
     std::int32_t times_preempted = 0, times_interrupted = 0;
     bool routed = false;

@@ -61,6 +61,7 @@ class Pool {
   static Expected<Pool> make(std::vector<Config> configs, std::size_t first, RouterReads reads) {
     Pool pool;
     pool.first_ = first;
+    pool.asked_ = reads.prefixes;
     pool.ends_.resize(configs.size());
     pool.stations_.reserve(configs.size());
     for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -85,7 +86,7 @@ class Pool {
 
   void send(std::size_t i, SentRequest request) {
     Station& station = stations_[i];
-    if (!request.keys.empty()) holders_.add(request.keys.front(), static_cast<std::uint32_t>(i));
+    if (asked_ && !request.keys.empty()) holders_.add(request.keys.front(), static_cast<std::uint32_t>(i));
     station.queued += request.spec.prompt;
     station.queue.push_back(std::move(request));
     // KV may arrive in another order than it was sent.
@@ -266,6 +267,7 @@ class Pool {
   std::size_t first_ = 0;
   std::vector<Station> stations_;
   std::vector<std::vector<EngineEnd>> ends_; ///< by engine; `FleetWatch` writes them
+  bool asked_ = false;                       ///< the router reads what caches have
   KeyHolders holders_;                       ///< of first blocks; of engines here
 };
 

@@ -87,13 +87,8 @@ RealTrial draw_groups(Random& random, int round) {
   return trial;
 }
 
-struct Totals {
-  RealExercise moved;
-  std::int64_t refused = 0;
-};
-
 /// `share`: the device's memory for KV over what the largest request keeps.
-void check_groups(const MakeReal& make, std::uint64_t seed, double share, Totals& totals) {
+void check_groups(const MakeReal& make, std::uint64_t seed, double share, RealExercise& moved) {
   Random random(seed);
   for (int round = 0; round < 9; ++round) {
     CAPTURE(seed);
@@ -109,7 +104,7 @@ void check_groups(const MakeReal& make, std::uint64_t seed, double share, Totals
     const RealResult result = run_trial(trial, kv, make);
     CHECK_MESSAGE(result.refused == 0, "a request that fits alone is served");
     check_identity(result, expected);
-    totals.moved.add(result);
+    moved.add(result);
   }
 }
 
@@ -124,12 +119,12 @@ MakeReal stepped_groups(MakeReal make) {
 } // namespace
 
 TEST_CASE("windows and states give blocks back, and no token and no logit changes, whatever the system moves") {
-  Totals all;
+  RealExercise all;
   const auto check = [&all](const MakeReal& make, std::uint64_t seed, double share) {
-    Totals one;
+    RealExercise one;
     check_groups(stepped_groups(make), seed, share, one);
-    all.moved.bytes += one.moved.bytes;
-    all.moved.preempted += one.moved.preempted;
+    all.bytes += one.bytes;
+    all.preempted += one.preempted;
   };
   check(&real<Moving>, 201, 1.0);
   check(&real<Moving>, 202, 1.6);
@@ -143,8 +138,8 @@ TEST_CASE("windows and states give blocks back, and no token and no logit change
   check(&real<OrbitFlow>, 210, 1.1);
   check(&real<FlexGen>, 211, 1.1);
   check(&real<Pie>, 212, 1.1);
-  CHECK(all.moved.bytes > 0);
-  CHECK(all.moved.preempted > 0);
+  CHECK(all.bytes > 0);
+  CHECK(all.preempted > 0);
 }
 
 TEST_CASE("a long request runs in the memory of its windows, states and growing layers, and moves nothing") {

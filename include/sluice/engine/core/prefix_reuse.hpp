@@ -72,8 +72,6 @@ class PrefixReuse {
   }
   /// Not for KV in groups, which no tier has.
   [[nodiscard]] bool finds(BlockKey key) const { return cache_.find({&key, 1}) == 1; }
-  /// Begins to load what `finds` needs for this key; does nothing for KV in groups.
-  void prefetch(BlockKey key) const { cache_.prefetch(key); }
   /// How many of `keys`, from the first on, can be found.
   [[nodiscard]] std::size_t finds(std::span<const BlockKey> keys) const {
     return groups_ ? groups_->cache.find(keys) : cache_.find(keys);

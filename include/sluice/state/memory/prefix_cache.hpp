@@ -162,8 +162,6 @@ class PrefixCache {
     while (found < keys.size() && block_of(keys[found]) != nobody) ++found;
     return found;
   }
-  /// Begins to load what `find` needs for this key.
-  void prefetch(BlockKey key) const { index_.prefetch(key); }
   /// How many of `keys`, which can all be found, name a block that a request holds, and so take no room.
   [[nodiscard]] std::size_t held(std::span<const BlockKey> keys) const {
     std::size_t count = 0;
