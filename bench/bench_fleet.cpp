@@ -160,7 +160,7 @@ Expected<Ran> fleet(const Job& of, R router, Reader reader, int threads) {
 template <class Act>
 Status rows(const char* system, const char* router, const Settings& settings, Act&& act) {
   double smallest = 0;
-  for (const std::size_t engines : {10, 100, 1000}) {
+  for (const std::size_t engines : {std::size_t{10}, std::size_t{100}, std::size_t{1000}}) {
     const Expected<Job> of = job(engines, settings);
     if (!of) return of.error();
     std::vector<double> each;

@@ -140,7 +140,7 @@ inline constexpr std::size_t parts = 1;
 ")
 file(WRITE ${headers}/no_parts.hpp "#pragma once\n")
 string(REPLACE "sluice_add_comparison(" "sluice_add_programs(" call "${call}")
-foreach(pair IN ITEMS "PROGRAMS serv|there is no program 'serv' [(]did you mean serve[?][)]; expected all, none, or any of compare, explore, run, serve"
+foreach(pair IN ITEMS "PROGRAMS serv|there is no program 'serv' [(]did you mean serve[?][)]; expected all, none, or any of compare, explore, fleet, run, serve"
                       "SPACE my_space.hpp|SPACE is for mine-explore; expected PROGRAMS with explore"
                       "PROGRAMS explore SPACE nowhere.hpp|there is no file [^ ]*/nowhere[.]hpp; expected the header that defines the product"
                       "PROGRAMS explore SPACE headers/no_parts.hpp|there is no number of parts; expected a line"

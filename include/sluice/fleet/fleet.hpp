@@ -562,10 +562,10 @@ class Fleet {
 /// A fleet of `count` equal engines of type `E` on that machine.
 template <Router R, class E>
 [[nodiscard]] Expected<Fleet<R, E>> make_fleet(std::size_t count, const Server& server, R router = {},
-                                               FleetSettings settings = {}, Ranks* ranks = nullptr) {
+                                               const FleetSettings& settings = {}, Ranks* ranks = nullptr) {
   typename Fleet<R, E>::Config config;
   config.routers = {std::move(router)};
-  config.settings = std::move(settings);
+  config.settings = settings;
   std::get<0>(config.engines).assign(count, configure<Watched<E>>(server));
   return Fleet<R, E>::make(std::move(config), ranks);
 }

@@ -131,7 +131,7 @@ class DeltaHeads : public BasicGroupedHeads<OffsetRmsNorm, true> {
         factors[static_cast<std::size_t>(i)][static_cast<std::size_t>(c)] =
             vectors.convolution[std::int64_t{first + c} * delta_.kernel + i];
     const auto input = [&](int row) -> const float* {
-      return row < 0 ? old[static_cast<std::size_t>(before + row)].data()
+      return row < 0 ? (old.begin() + before + row)->data()
                      : activations.mixed + (sequence.first_row + row) * activations.mixed_stride + first;
     };
     for (int row = 0; row < sequence.rows; ++row) {
