@@ -58,7 +58,7 @@ std::vector<LadderInput> inputs_73(const Options& options) {
        "published: the report, and its generator's source (inference-perf, September 2025)"},
       {"the scorers' weights, 256 blocks compared, 31,250 blocks a server", "published: the report"},
       {fmt::format("{} requests in flight at most", options.ladder.in_flight),
-       "inferred: the generator's default of 100 for each of 8 workers (docs/fleet.md says why 8)"},
+       "inferred: the generator's default of 100 for each of 8 workers (docs/fleet.md)"},
       {"16 tokens a block, 8,192 tokens an iteration, 1,024 requests a batch", "stated: vLLM's defaults on an H100"},
       {fmt::format("reports every {:g} s, of the end of each pod's last iteration", options.every),
        "stated: the endpoint picker's default"},
@@ -134,8 +134,10 @@ std::vector<StageRow> stage_rows(const Ladder& ladder, std::span<const RouterRun
 Expected<std::vector<StageRow>> read_recording(const std::string& path) {
   Expected<LineReader> lines = LineReader::open(path);
   if (!lines) return lines.error();
-  std::array<int, 4> at{-1, -1, -1, -1};
-  constexpr std::array<std::string_view, 4> names{"router", "stage_rate_per_s", "output_tokens_per_s", "ttft_p90_s"};
+  constexpr std::size_t intervals = 4; // the one column that may be absent
+  std::array<int, 5> at{-1, -1, -1, -1, -1};
+  constexpr std::array<std::string_view, 5> names{"router", "stage_rate_per_s", "output_tokens_per_s", "ttft_p90_s",
+                                                  "itl_mean_s"};
   std::vector<StageRow> rows;
   for (bool head = true;; head = false) {
     const Expected<std::optional<std::string_view>> line = lines->next();
@@ -150,6 +152,7 @@ Expected<std::vector<StageRow>> read_recording(const std::string& path) {
     if (head) {
       for (std::size_t name = 0; name < names.size(); ++name) {
         const auto found = std::find(fields.begin(), fields.end(), names[name]);
+        if (found == fields.end() && name == intervals) continue;
         if (found == fields.end())
           return Error{ErrorCode::bad_input, lines->where(), "there is no column " + std::string{names[name]},
                        "router,stage_rate_per_s,output_tokens_per_s,ttft_p90_s among the columns"};
@@ -158,9 +161,10 @@ Expected<std::vector<StageRow>> read_recording(const std::string& path) {
       continue;
     }
     StageRow row;
-    std::array<double*, 4> places{nullptr, &row.rate, &row.tokens_per_s, &row.ttft_p90_s};
+    std::array<double*, 5> places{nullptr, &row.rate, &row.tokens_per_s, &row.ttft_p90_s, &row.tpot_mean_s};
     bool summary = false;
     for (std::size_t name = 0; name < names.size(); ++name) {
+      if (at[name] < 0) continue;
       const auto column = static_cast<std::size_t>(at[name]);
       if (column >= fields.size())
         return Error{ErrorCode::bad_input, lines->where(), "the row has too few fields", "one for each column"};
@@ -174,6 +178,7 @@ Expected<std::vector<StageRow>> read_recording(const std::string& path) {
         return Error{ErrorCode::bad_input, lines->where(), "a field is '" + excerpt(field) + "'", "a number"};
       }
     }
+    row.tpot_mean_s *= 2; // see `read_recording`
     if (!summary) rows.push_back(std::move(row));
   }
   if (rows.empty()) return Error{ErrorCode::bad_input, path, "it has no stage", "a row for each router and stage"};
@@ -195,7 +200,8 @@ std::string ladder_table(std::span<const StageRow> rows, std::span<const StageRo
   columns.push_back({"P90 TTFT, s", "simulated"});
   if (!measured.empty()) columns.push_back({"P90 TTFT, s", "measured"});
   columns.push_back({"", "mean TTFT, s"});
-  columns.push_back({"", "TPOT, ms"});
+  columns.push_back({"TPOT, ms", "simulated"});
+  if (!measured.empty()) columns.push_back({"TPOT, ms", "measured"});
   columns.push_back({"", "sent in, s"});
   columns.push_back({"", "found, %"});
   TextTable table(columns);
@@ -214,8 +220,10 @@ std::string ladder_table(std::span<const StageRow> rows, std::span<const StageRo
     }
     cells.push_back(short_text(row.ttft_p90_s));
     if (!measured.empty()) cells.push_back(real != nullptr ? short_text(real->ttft_p90_s) : "-");
-    cells.insert(cells.end(), {short_text(row.ttft_mean_s), milliseconds_text(row.tpot_mean_s), short_text(row.sent_s),
-                               percent_text(row.found)});
+    cells.insert(cells.end(), {short_text(row.ttft_mean_s), milliseconds_text(row.tpot_mean_s)});
+    if (!measured.empty())
+      cells.push_back(real != nullptr && real->tpot_mean_s > 0 ? milliseconds_text(real->tpot_mean_s) : "-");
+    cells.insert(cells.end(), {short_text(row.sent_s), percent_text(row.found)});
     table.row(std::move(cells));
   }
   std::string out = table.text() + "\n";
