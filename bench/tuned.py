@@ -94,8 +94,7 @@ def row_of(name, report):
     (reference,) = {row["pairs"]["against"] for row in ranked if "pairs" in row}  # all are judged by one
     (best,) = [row for row in ranked if row["name"] == reference]
     behind = [row for row in ranked if row is not best]
-    beaten = [row for row in behind if row["pairs"]["slo_attainment"]["interval"][1] is not None
-              and not row["pairs"]["slo_attainment"]["tie"]]
+    beaten = [row for row in behind if not row["pairs"]["slo_attainment"]["tie"]]
     tied = [row for row in behind if row not in beaten]
 
     def told(row):

@@ -173,8 +173,8 @@ TEST_CASE("pairs of capacities give ratios, and are only counted if one of them 
 }
 
 TEST_CASE("the sign test sums both tails of the binomial distribution") {
-  CHECK(compared::sign_test(0, 5) == doctest::Approx(2.0 / 32));
-  CHECK(compared::sign_test(1, 8) == doctest::Approx(2.0 * 9 / 256));
-  CHECK(compared::sign_test(4, 8) == 1);
-  CHECK(compared::sign_test(0, 0) == 1);
+  CHECK(sluice::sign_test(0, 5) == doctest::Approx(2.0 / 32));
+  CHECK(sluice::sign_test(1, 8) == doctest::Approx(2.0 * 9 / 256));
+  CHECK(sluice::sign_test(4, 8) == 1);
+  CHECK(sluice::sign_test(0, 0) == 1);
 }

@@ -135,6 +135,24 @@ SLUICE_INLINE Paired paired(std::span<const double> a, std::span<const double> b
   return result;
 }
 
+SLUICE_INLINE double sign_test(std::size_t few, std::size_t count) {
+  double sum = 0, term = std::exp2(-static_cast<double>(count));
+  for (std::size_t i = 0; i <= few; ++i) {
+    sum += term;
+    term *= static_cast<double>(count - i) / static_cast<double>(i + 1);
+  }
+  return std::min(1.0, 2 * sum);
+}
+
+SLUICE_INLINE Paired by_signs(Paired of) {
+  of.difference.least = of.difference.most = Interval::absent;
+  const bool disagree = of.wins != of.losses && (of.wins > of.losses) != of.first_is_larger();
+  of.p = of.pairs() < 2 ? Interval::absent
+         : disagree     ? 1
+                        : sign_test(std::min(of.wins, of.losses), of.wins + of.losses);
+  return of;
+}
+
 SLUICE_INLINE std::vector<bool> hold_together(std::span<const double> p, double confidence) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < p.size(); ++i)
