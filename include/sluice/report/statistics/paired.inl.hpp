@@ -136,12 +136,15 @@ SLUICE_INLINE Paired paired(std::span<const double> a, std::span<const double> b
 }
 
 SLUICE_INLINE double sign_test(std::size_t few, std::size_t count) {
-  double sum = 0, term = std::exp2(-static_cast<double>(count));
-  for (std::size_t i = 0; i <= few; ++i) {
+  // 2^-count underflows from 1,075 pairs on. So terms are relative to the largest one, whose logarithm is added last.
+  double largest = -static_cast<double>(count) * std::log(2.0), sum = 0, term = 1;
+  for (std::size_t i = few; i > 0; --i) {
+    const double ratio = static_cast<double>(i) / static_cast<double>(count - i + 1);
     sum += term;
-    term *= static_cast<double>(count - i) / static_cast<double>(i + 1);
+    term *= ratio;
+    largest -= std::log(ratio);
   }
-  return std::min(1.0, 2 * sum);
+  return std::min(1.0, 2 * std::exp(largest) * (sum + term));
 }
 
 SLUICE_INLINE Paired by_signs(Paired of) {
