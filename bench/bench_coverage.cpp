@@ -3,6 +3,9 @@
 //
 // usage: bench_coverage REPORT.JSON [SEEDS]      a comparison with many seeds or windows; SEEDS of each interval (8)
 //        bench_coverage CAPACITY.JSON [SEEDS]    the same of --capacity
+//        bench_coverage sessions [SEEDS]         of 400 workloads of sessions, which it serves itself with tiers in
+//        host
+//                                                memory and below
 //
 // SEEDS seeds (or windows of a trace), drawn at random 1,000 times with one seed, give an interval, as sluice-compare
 // would print it. The truth is the mean of the others, which are held out. That mean has an error of its own: of n
@@ -14,11 +17,19 @@
 // (`has_interval`). The second is of paired differences from the report's first system that is neither a control nor an
 // oracle, where they have an interval. The last lines have what counts for verdicts (better or worse, no tie): how many
 // draws give one, how often the mean of the others denies it, and how often the others' majority does.
+#include "sluice/core/job_queue.hpp"
 #include "sluice/core/random.hpp"
+#include "sluice/engine/serve.hpp"
+#include "sluice/engine/systems/prefix_tiers.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/model/device/named.hpp"
+#include "sluice/model/named.hpp"
 #include "sluice/report/columns.hpp"
 #include "sluice/report/seeds.hpp"
 #include "sluice/report/statistics/interval.hpp"
 #include "sluice/report/statistics/paired.hpp"
+#include "sluice/workload/reader.hpp"
+#include "sluice/workload/session_generator.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -27,7 +38,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <span>
 #include <string>
@@ -41,6 +54,9 @@ using namespace sluice;
 namespace {
 
 constexpr int draws = 1'000;
+constexpr const char* sessions_text =
+    "sessions:rate=0.3,sessions=24,turns=uniform(2,6),systems=2,system=300,first=lognormal(900,0.8),"
+    "growth=lognormal(300,0.8),output=lognormal(120,0.6),user=lognormal(8,1.0)";
 
 /// Calls `visit(drawn, others, wider)` for every draw of `count` of the values that exist: their places, the mean of
 /// all other values, and the factor of an interval for that mean. Never, with too few values.
@@ -157,6 +173,67 @@ void print_head(std::string_view what) {
              "below 92 or above 98");
 }
 
+/// Prints the coverage of every figure of which tables have a column.
+void print_figures(const std::vector<SystemReport>& rows, bool windows, std::size_t seeds) {
+  fmt::print("coverage of nominal 95 % by {} {}, in %: over the systems; -: printed without an interval\n", seeds,
+             windows ? "windows" : "seeds");
+  print_head("figure");
+  for (const MetricColumn& column : metric_columns) {
+    std::vector<std::pair<std::string, double>> all;
+    for (const SystemReport& row : rows)
+      all.emplace_back(row.name, coverage_of_mean(seed_values(row, column), seeds,
+                                                  [](const auto& values) { return mean_interval(values); }));
+    print((has_interval(column.key, windows, seeds) ? "" : "- ") + std::string{column.key}, all);
+  }
+}
+
+/// Serves the sessions of every seed with a tier in host memory and one below it, on an SSD of 3 GB/s.
+template <class E>
+SystemReport sessions_served(const char* name, const SessionSpec& spec, const Server& server) {
+  using Observed = With<E, Summary>;
+  SystemReport row;
+  row.name = name;
+  row.per_seed.resize(400);
+  const Status status = run_each(row.per_seed.size(), 1, [&](std::size_t i) -> Status {
+    typename Observed::Config config = configure<Observed>(server);
+    if constexpr (has_tiers<Observed>)
+      config.lower_tiers = {{.capacity = 4 * config.tier.capacity,
+                             .read_rate = BytesPerSecond{3e9},
+                             .write_rate = BytesPerSecond{3e9},
+                             .latency = Seconds{100e-6}}};
+    Shaped<SessionGenerator> requests{SessionGenerator{spec, i + 1},
+                                      {.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.05}}}};
+    Expected<Metrics> metrics = detail::serve_configured<Observed>(std::move(config), requests);
+    if (!metrics) return metrics.error();
+    row.per_seed[i] = *std::move(metrics);
+    return {};
+  });
+  if (!status) {
+    std::fprintf(stderr, "bench_coverage: %s: %s\n", name, status.error().line().c_str());
+    std::exit(1);
+  }
+  return row;
+}
+
+/// Prints the coverage of figures of sessions and tiers, for two sizes of the tier in host memory.
+void print_sessions(std::size_t seeds) {
+  const SessionSpec spec = *parse_sessions(sessions_text);
+  for (const std::int64_t gigabytes : {1, 4}) {
+    Device device = a5000();
+    device.host_memory = Bytes{gigabytes * 1'000'000'000};
+    const Server server{llama3_8b(), device, TokenBlocks{1200}, {.batch = 8, .batch_tokens = Tokens{2048}}};
+    std::vector<SystemReport> rows;
+    rows.push_back(sessions_served<VllmRecompute>("VllmRecompute", spec, server));
+    rows.push_back(sessions_served<VllmPrefixCaching>("VllmPrefixCaching", spec, server));
+    rows.push_back(sessions_served<VllmOffload>("VllmOffload", spec, server));
+    rows.push_back(sessions_served<HiCache>("HiCache", spec, server));
+    rows.push_back(sessions_served<CachedAttention>("CachedAttention", spec, server));
+    fmt::print("{}, {} GB of host memory\n", sessions_text, gigabytes);
+    print_figures(rows, false, seeds);
+    std::fflush(stdout);
+  }
+}
+
 /// Prints the coverage of the capacities' geometric means: by Student's t of the logarithms, which tables print, and by
 /// the interval of other figures. Seeds beyond the tried rates have no number and are left out.
 void print_capacities(const nlohmann::json& report, std::size_t seeds) {
@@ -186,8 +263,12 @@ int main(int argc, char** argv) {
     if (wrong != std::errc{} || end != text.data() + text.size() || seeds < 2) argc = 0;
   }
   if (argc < 2 || argc > 3) {
-    std::fprintf(stderr, "usage: bench_coverage REPORT.JSON [SEEDS, at least 2]\n");
+    std::fprintf(stderr, "usage: bench_coverage REPORT.JSON|CAPACITY.JSON|sessions [SEEDS, at least 2]\n");
     return 2;
+  }
+  if (std::string_view{argv[1]} == "sessions") {
+    print_sessions(seeds);
+    return 0;
   }
   std::ifstream file(argv[1]);
   const nlohmann::json report = nlohmann::json::parse(file, nullptr, false);
@@ -205,17 +286,8 @@ int main(int argc, char** argv) {
   std::vector<SystemReport> rows;
   for (const nlohmann::json& row : report.at("systems"))
     if (row.contains("per_seed")) rows.push_back(row_of(row));
-  fmt::print("coverage of nominal 95 % by {} {}, in %: over the systems; -: printed without an interval\n", seeds,
-             windows ? "windows" : "seeds");
-  print_head("figure");
+  print_figures(rows, windows, seeds);
   std::vector<std::pair<std::string, double>> all;
-  for (const MetricColumn& column : metric_columns) {
-    all.clear();
-    for (const SystemReport& row : rows)
-      all.emplace_back(row.name, coverage_of_mean(seed_values(row, column), seeds,
-                                                  [](const auto& values) { return mean_interval(values); }));
-    print((has_interval(column.key, windows, seeds) ? "" : "- ") + std::string{column.key}, all);
-  }
   const auto reference =
       std::find_if(rows.begin(), rows.end(), [](const SystemReport& row) { return !row.control && !row.oracle; });
   if (reference == rows.end()) return 0;
