@@ -2,6 +2,10 @@
 // bench_coverage: how often the 95 % intervals that tables print contain the truth.
 //
 // usage: bench_coverage REPORT.JSON [SEEDS]      a comparison with many seeds or windows; SEEDS of each interval (8)
+//        bench_coverage CAPACITY.JSON [SEEDS]    the same of --capacity
+//        bench_coverage sessions [SEEDS]         of 400 workloads of sessions, which it serves itself with tiers in
+//        host
+//                                                memory and below
 //
 // SEEDS seeds (or windows of a trace), drawn at random 1,000 times with one seed, give an interval, as sluice-compare
 // would print it. The truth is the mean of the others, which are held out. That mean has an error of its own: of n
@@ -9,16 +13,23 @@
 // is therefore made wider by the root of 1 + n/m, as a prediction interval for the mean of m further seeds is. The
 // share of the intervals that contain the truth is their coverage.
 //
-// The first table is of figures, and the second of paired differences from the report's first system that is neither a
-// control nor an oracle. Where two systems differ in few windows, most intervals of their difference are too narrow for
-// these; the last lines have what counts: how often a verdict (better or worse, no tie) is denied by the others. A
-// figure that no interval describes well, such as the longest gap, has columns without one
-// (`has_interval`): its name has a minus.
+// The first table is of figures; the name of one that tables print without an interval of so many has a minus
+// (`has_interval`). The second is of paired differences from the report's first system that is neither a control nor an
+// oracle, where they have an interval. The last lines have what counts for verdicts (better or worse, no tie): how many
+// draws give one, how often the mean of the others denies it, and how often the others' majority does.
+#include "sluice/core/job_queue.hpp"
 #include "sluice/core/random.hpp"
+#include "sluice/engine/serve.hpp"
+#include "sluice/engine/systems/prefix_tiers.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/model/device/named.hpp"
+#include "sluice/model/named.hpp"
 #include "sluice/report/columns.hpp"
 #include "sluice/report/seeds.hpp"
 #include "sluice/report/statistics/interval.hpp"
 #include "sluice/report/statistics/paired.hpp"
+#include "sluice/workload/reader.hpp"
+#include "sluice/workload/session_generator.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -27,7 +38,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <span>
 #include <string>
@@ -41,6 +54,9 @@ using namespace sluice;
 namespace {
 
 constexpr int draws = 1'000;
+constexpr const char* sessions_text =
+    "sessions:rate=0.3,sessions=24,turns=uniform(2,6),systems=2,system=300,first=lognormal(900,0.8),"
+    "growth=lognormal(300,0.8),output=lognormal(120,0.6),user=lognormal(8,1.0)";
 
 /// Calls `visit(drawn, others, wider)` for every draw of `count` of the values that exist: their places, the mean of
 /// all other values, and the factor of an interval for that mean. Never, with too few values.
@@ -79,28 +95,39 @@ bool covers(const Interval& of, double others, double wider) {
   return of.mean - wider * (of.mean - of.least) <= others && others <= of.mean + wider * (of.most - of.mean);
 }
 
-double coverage_of_mean(const std::vector<double>& values, std::size_t count) {
+template <class Make>
+double coverage_of_mean(const std::vector<double>& values, std::size_t count, Make&& interval) {
   Share share;
   each_draw(values, count, [&](std::span<const std::size_t> drawn, double others, double wider) {
-    if (const Interval of = mean_interval(at(values, drawn)); of.known()) share.count(covers(of, others, wider));
+    if (const Interval of = interval(at(values, drawn)); of.known()) share.count(covers(of, others, wider));
   });
   return share.value();
 }
 
+/// In shares: the coverage of the intervals; the draws that give a verdict; and of these verdicts those that the
+/// others' mean, or the sign of most of them, denies.
 struct OfDifference {
-  double coverage, contradicted; ///< the second: the share of verdicts (no ties) whose sign the others' mean denies
+  double coverage, verdicts, denied_by_mean, denied_by_most;
 };
-OfDifference coverage_of_difference(const JudgedValues& of, std::size_t count) {
+OfDifference coverage_of_difference(const JudgedValues& of, std::size_t count, bool windows) {
   std::vector<double> differences;
   for (std::size_t i = 0; i < of.row.size(); ++i) differences.push_back(of.row[i] - of.reference[i]);
-  Share covered, contradicted;
+  const auto sign = [](double value) { return value > 0 ? 1 : value < 0 ? -1 : 0; };
+  std::int64_t all_signs = 0;
+  for (const double one : differences) all_signs += sign(one);
+  Share covered, verdicts, by_mean, by_most;
   each_draw(differences, count, [&](std::span<const std::size_t> drawn, double others, double wider) {
-    const Paired pairs = paired(at(of.row, drawn), at(of.reference, drawn));
-    if (!pairs.judged()) return;
-    covered.count(covers(pairs.difference, others, wider));
-    if (!pairs.tie()) contradicted.count(pairs.difference.mean * others <= 0);
+    const Paired pairs = judged_pairs(at(of.row, drawn), at(of.reference, drawn), windows);
+    if (pairs.difference.known()) covered.count(covers(pairs.difference, others, wider));
+    verdicts.count(pairs.judged() && !pairs.tie());
+    if (!pairs.judged() || pairs.tie()) return;
+    std::int64_t most = all_signs;
+    for (const std::size_t place : drawn) most -= sign(differences[place]);
+    const int told = pairs.first_is_larger() ? 1 : -1;
+    by_mean.count(told * sign(others) <= 0);
+    by_most.count(told * sign(static_cast<double>(most)) <= 0);
   });
-  return {covered.value(), contradicted.value()};
+  return {covered.value(), verdicts.value(), by_mean.value(), by_most.value()};
 }
 
 /// A system of a report, with what intervals need.
@@ -146,6 +173,86 @@ void print_head(std::string_view what) {
              "below 92 or above 98");
 }
 
+/// Prints the coverage of every figure of which tables have a column.
+void print_figures(const std::vector<SystemReport>& rows, bool windows, std::size_t seeds) {
+  fmt::print("coverage of nominal 95 % by {} {}, in %: over the systems; -: printed without an interval\n", seeds,
+             windows ? "windows" : "seeds");
+  print_head("figure");
+  for (const MetricColumn& column : metric_columns) {
+    std::vector<std::pair<std::string, double>> all;
+    for (const SystemReport& row : rows)
+      all.emplace_back(row.name, coverage_of_mean(seed_values(row, column), seeds,
+                                                  [](const auto& values) { return mean_interval(values); }));
+    print((has_interval(column.key, windows, seeds) ? "" : "- ") + std::string{column.key}, all);
+  }
+}
+
+/// Serves the sessions of every seed with a tier in host memory and one below it, on an SSD of 3 GB/s.
+template <class E>
+SystemReport sessions_served(const char* name, const SessionSpec& spec, const Server& server) {
+  using Observed = With<E, Summary>;
+  SystemReport row;
+  row.name = name;
+  row.per_seed.resize(400);
+  const Status status = run_each(row.per_seed.size(), 1, [&](std::size_t i) -> Status {
+    typename Observed::Config config = configure<Observed>(server);
+    if constexpr (has_tiers<Observed>)
+      config.lower_tiers = {{.capacity = 4 * config.tier.capacity,
+                             .read_rate = BytesPerSecond{3e9},
+                             .write_rate = BytesPerSecond{3e9},
+                             .latency = Seconds{100e-6}}};
+    Shaped<SessionGenerator> requests{SessionGenerator{spec, i + 1},
+                                      {.slo = {.ttft = Seconds{5}, .tbt = Seconds{0.05}}}};
+    Expected<Metrics> metrics = detail::serve_configured<Observed>(std::move(config), requests);
+    if (!metrics) return metrics.error();
+    row.per_seed[i] = *std::move(metrics);
+    return {};
+  });
+  if (!status) {
+    std::fprintf(stderr, "bench_coverage: %s: %s\n", name, status.error().line().c_str());
+    std::exit(1);
+  }
+  return row;
+}
+
+/// Prints the coverage of figures of sessions and tiers, for two sizes of the tier in host memory.
+void print_sessions(std::size_t seeds) {
+  const SessionSpec spec = *parse_sessions(sessions_text);
+  for (const std::int64_t gigabytes : {1, 4}) {
+    Device device = a5000();
+    device.host_memory = Bytes{gigabytes * 1'000'000'000};
+    const Server server{llama3_8b(), device, TokenBlocks{1200}, {.batch = 8, .batch_tokens = Tokens{2048}}};
+    std::vector<SystemReport> rows;
+    rows.push_back(sessions_served<VllmRecompute>("VllmRecompute", spec, server));
+    rows.push_back(sessions_served<VllmPrefixCaching>("VllmPrefixCaching", spec, server));
+    rows.push_back(sessions_served<VllmOffload>("VllmOffload", spec, server));
+    rows.push_back(sessions_served<HiCache>("HiCache", spec, server));
+    rows.push_back(sessions_served<CachedAttention>("CachedAttention", spec, server));
+    fmt::print("{}, {} GB of host memory\n", sessions_text, gigabytes);
+    print_figures(rows, false, seeds);
+    std::fflush(stdout);
+  }
+}
+
+/// Prints the coverage of the capacities' geometric means: by Student's t of the logarithms, which tables print, and by
+/// the interval of other figures. Seeds beyond the tried rates have no number and are left out.
+void print_capacities(const nlohmann::json& report, std::size_t seeds) {
+  fmt::print("coverage of nominal 95 % by {} seeds, in %: over the systems\n", seeds);
+  print_head("capacity");
+  std::vector<std::pair<std::string, double>> by_t, by_both;
+  for (const nlohmann::json& row : report.at("cells").at(0).at("systems")) {
+    std::vector<double> logs;
+    for (const nlohmann::json& seed : row.at("per_seed"))
+      logs.push_back(seed.at("found") == "between" ? std::log2(seed.at("requests_per_s").get<double>())
+                                                   : Metrics::absent);
+    const std::string name = row.at("name").get<std::string>();
+    by_t.emplace_back(name, coverage_of_mean(logs, seeds, [](const auto& values) { return t_interval(values); }));
+    by_both.emplace_back(name, coverage_of_mean(logs, seeds, [](const auto& values) { return mean_interval(values); }));
+  }
+  print("Student's t", by_t);
+  print("and the bootstrap", by_both);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -156,12 +263,20 @@ int main(int argc, char** argv) {
     if (wrong != std::errc{} || end != text.data() + text.size() || seeds < 2) argc = 0;
   }
   if (argc < 2 || argc > 3) {
-    std::fprintf(stderr, "usage: bench_coverage REPORT.JSON [SEEDS, at least 2]\n");
+    std::fprintf(stderr, "usage: bench_coverage REPORT.JSON|CAPACITY.JSON|sessions [SEEDS, at least 2]\n");
     return 2;
+  }
+  if (std::string_view{argv[1]} == "sessions") {
+    print_sessions(seeds);
+    return 0;
   }
   std::ifstream file(argv[1]);
   const nlohmann::json report = nlohmann::json::parse(file, nullptr, false);
-  if (report.is_discarded() || !report.contains("systems")) {
+  if (report.is_object() && report.contains("capacity")) {
+    print_capacities(report, seeds);
+    return 0;
+  }
+  if (!report.is_object() || !report.contains("systems")) {
     std::fprintf(stderr,
                  "bench_coverage: %s: it is no report; expected report.json of sluice-compare --seeds 1..N --out\n",
                  argv[1]);
@@ -171,33 +286,25 @@ int main(int argc, char** argv) {
   std::vector<SystemReport> rows;
   for (const nlohmann::json& row : report.at("systems"))
     if (row.contains("per_seed")) rows.push_back(row_of(row));
-  fmt::print("coverage of nominal 95 % by {} {}, in %: over the systems; -: printed without an interval\n", seeds,
-             windows ? "windows" : "seeds");
-  print_head("figure");
+  print_figures(rows, windows, seeds);
   std::vector<std::pair<std::string, double>> all;
-  for (const MetricColumn& column : metric_columns) {
-    all.clear();
-    for (const SystemReport& row : rows) all.emplace_back(row.name, coverage_of_mean(seed_values(row, column), seeds));
-    print((has_interval(column.key, windows) ? "" : "- ") + std::string{column.key}, all);
-  }
   const auto reference =
       std::find_if(rows.begin(), rows.end(), [](const SystemReport& row) { return !row.control && !row.oracle; });
   if (reference == rows.end()) return 0;
   print_head("\ndifference from " + reference->name);
-  std::vector<std::pair<std::string, double>> wrong;
   std::string denied;
   for (const JudgedFigure& by : judged_figures) {
     all.clear();
-    wrong.clear();
     for (const SystemReport& row : rows) {
       if (&row == &*reference) continue;
-      const OfDifference of = coverage_of_difference(judged_values(row, *reference, by), seeds);
+      const OfDifference of = coverage_of_difference(judged_values(row, *reference, by), seeds, windows);
       all.emplace_back(row.name, of.coverage);
-      wrong.emplace_back(row.name, of.contradicted);
+      if (!std::isnan(of.denied_by_mean))
+        denied += fmt::format("{:<30} {:>16} {:>8.1f} {:>8.1f} {:>8.1f}\n", by.key, row.name, 100 * of.verdicts,
+                              100 * of.denied_by_mean, 100 * of.denied_by_most);
     }
     print(std::string{by.key}, all);
-    for (const auto& [name, share] : wrong)
-      if (!std::isnan(share)) denied += fmt::format("  {} {} {:.1f}\n", by.key, name, 100 * share);
   }
-  fmt::print("verdicts that the others' mean contradicts, in %\n{}", denied);
+  fmt::print("\n{:<30} {:>16} {:>8} {:>8} {:>8}\n{}", "verdicts, % of the draws", "system", "given", "by mean",
+             "by most", denied);
 }

@@ -112,8 +112,12 @@ def to_common_end(systems):
             systems[name]["longest_gap_all_s"][seed] = max(run["longest_gap_all_s"], end - run["waiting_since_s"])
 
 
-def words(options, cells, machine, flags):
-    return f"{cells['machines'].get(machine, '')} {flags}".replace("data:", f"{options.data}/").split()
+def words(options, cells, machine, flags, systems):
+    """The flags of a cell. --plan-nodes is refused where no system searches distances."""
+    text = f"{cells['machines'].get(machine, '')} {flags}"
+    if systems != "all" and "OrbitFlow" not in systems:
+        text = text.replace("--plan-nodes 1 ", "")
+    return text.replace("data:", f"{options.data}/").split()
 
 
 def quick_runs(cells, machine):
@@ -135,7 +139,8 @@ def run(options, cells, name, machine, flags, seeds, deposit, builds, lacking):
     published = quick_runs(cells, machine) if options.quick else ["all"]
     rows = {}
     for build, systems in [(options.bin, ours), *((build_for(options, group), group) for group in published)]:
-        report = report_of(options, build, name, systems, words(options, cells, machine, flags), seeds, deposit)
+        report = report_of(options, build, name, systems, words(options, cells, machine, flags, systems),
+                           seeds, deposit)
         if report is None:
             if systems == ours or len(published) == 1:
                 sys.exit(f"--no-run: {options.kept} has no results of {systems} in {name}, deposit {deposit}")
@@ -168,7 +173,7 @@ def changed_systems(options, cells):
         systems = ",".join(quick_runs(cells, machine)[:3])
         for deposit in ("off", "on"):
             ours_, theirs = ([figures_of(row) for row in report_of(options, build, name, systems, words(
-                options, cells, machine, flags), "1", deposit)["systems"]] for build in (options.bin, options.theirs))
+                options, cells, machine, flags, systems), "1", deposit)["systems"]] for build in (options.bin, options.theirs))
             changed |= {one["name"] for one, other in zip(ours_, theirs, strict=True)
                         if any(one[key] != other[key] for key in one.keys() & other.keys())}
     if len(changed) > len(theirs) / 2:

@@ -6,12 +6,13 @@ usage: tuned.py [--done] [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [--workl
 
 Each workload is one run of sluice-compare --tune: every system's budget of tokens (and SuperInfer's rotation) is chosen
 by goodput on eight seeds or windows, and judged on eight others. Results stay in --kept (out/tuned); a workload whose
-report is there is not run again, and an interrupted one goes on from its tuning.csv. --data is the folder of public
-traces: data in $SLUICE_SHARED, or in shared/ beside the checkout. --done takes only workloads whose report is there,
-and the page names the others. --print writes nothing, and prints each workload's
-whole table instead.
+report is there is not run again, unless its flags, the systems, the numbers or the content of a trace or profile have
+changed; an interrupted one goes on from its tuning.csv. --data is the folder of public traces: data in $SLUICE_SHARED,
+or in shared/ beside the checkout. --done takes only workloads whose report is there, and the page names the others.
+--print writes nothing, and prints each workload's whole table instead.
 """
 import argparse
+import hashlib
 import json
 import os
 import pathlib
@@ -63,6 +64,21 @@ def systems_of(options):
     return ",".join(name for name in names if name not in left_out)
 
 
+def key_of(options, systems, flags):
+    """A digest of what a workload's report depends on, besides the build: flags, systems, numbers, content of files."""
+    digest = hashlib.sha256("\n".join([systems, numbers, flags]).encode())
+    for word in flags.split():
+        if word.startswith("{data}/"):
+            digest.update(hashlib.sha256(pathlib.Path(word.format(data=options.data)).read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def is_done(options, name, systems, flags):
+    """Whether --kept has the report of this workload as it is now."""
+    key = folder_of(options, name) / "workload.sha256"
+    return key.exists() and key.read_text() == key_of(options, systems, flags)
+
+
 def report_of(options, name, systems, flags):
     """The report of a workload; run, unless --kept has it."""
     folder = folder_of(options, name)
@@ -70,8 +86,9 @@ def report_of(options, name, systems, flags):
     command = [str(options.bin / "sluice-compare"), "--deposit", "off", "--quiet", "--systems", systems,
                "--tune", numbers, "--no-traces", "--iteration-rows", "2", *words, "--out", str(folder)]
     report = folder / "report.json"
-    if not report.exists():
+    if not is_done(options, name, systems, flags):
         print(f"{name} ...", file=sys.stderr, flush=True)
+        (folder / "workload.sha256").unlink(missing_ok=True)
         ran = subprocess.run(command, capture_output=True, text=True)
         if ran.returncode:
             sys.exit(f"{name}: {ran.stderr.strip()}")
@@ -79,6 +96,7 @@ def report_of(options, name, systems, flags):
         for table in ("iterations.csv", "series.csv", "requests.csv"):  # gigabytes, and nobody reads them here
             (folder / table).unlink(missing_ok=True)
         spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+        (folder / "workload.sha256").write_text(key_of(options, systems, flags))  # the last file: all others are there
         print(f"  CPU seconds so far: {spent.ru_utime + spent.ru_stime:.0f}", file=sys.stderr, flush=True)
     return json.loads(report.read_text()), (folder / "table.txt").read_text()
 
@@ -94,8 +112,7 @@ def row_of(name, report):
     (reference,) = {row["pairs"]["against"] for row in ranked if "pairs" in row}  # all are judged by one
     (best,) = [row for row in ranked if row["name"] == reference]
     behind = [row for row in ranked if row is not best]
-    beaten = [row for row in behind if row["pairs"]["slo_attainment"]["interval"][1] is not None
-              and not row["pairs"]["slo_attainment"]["tie"]]
+    beaten = [row for row in behind if not row["pairs"]["slo_attainment"]["tie"]]
     tied = [row for row in behind if row not in beaten]
 
     def told(row):
@@ -130,7 +147,7 @@ def main():
     for name, flags in workloads:
         if name not in wanted:
             continue
-        if options.done and not (folder_of(options, name) / "report.json").exists():
+        if options.done and not is_done(options, name, systems, flags):
             lacking.append(name)
             continue
         report, table = report_of(options, name, systems, flags)

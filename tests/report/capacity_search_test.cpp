@@ -173,8 +173,24 @@ TEST_CASE("pairs of capacities give ratios, and are only counted if one of them 
 }
 
 TEST_CASE("the sign test sums both tails of the binomial distribution") {
-  CHECK(compared::sign_test(0, 5) == doctest::Approx(2.0 / 32));
-  CHECK(compared::sign_test(1, 8) == doctest::Approx(2.0 * 9 / 256));
-  CHECK(compared::sign_test(4, 8) == 1);
-  CHECK(compared::sign_test(0, 0) == 1);
+  CHECK(sluice::sign_test(0, 5) == doctest::Approx(2.0 / 32));
+  CHECK(sluice::sign_test(1, 8) == doctest::Approx(2.0 * 9 / 256));
+  CHECK(sluice::sign_test(4, 8) == 1);
+  CHECK(sluice::sign_test(0, 0) == 1);
+}
+
+TEST_CASE("the sign test holds for thousands of pairs, whose single outcomes are below the smallest double") {
+  const auto normal = [](double few, double count) { // its limit, with the correction for continuity
+    return std::erfc((count / 2 - few - 0.5) / std::sqrt(count / 2));
+  };
+  for (const std::size_t count : {1'074U, 1'075U, 2'000U, 100'000U})
+    for (const double deviations : {0.1, 1.0, 2.0, 3.0}) {
+      CAPTURE(count);
+      CAPTURE(deviations);
+      const auto n = static_cast<double>(count);
+      const auto few = static_cast<std::size_t>(n / 2 - deviations * std::sqrt(n) / 2);
+      CHECK(sluice::sign_test(few, count) == doctest::Approx(normal(static_cast<double>(few), n)).epsilon(0.02));
+    }
+  CHECK(sluice::sign_test(1'000, 2'000) == 1);
+  CHECK(sluice::sign_test(0, 2'000) < 1e-300);
 }

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -108,14 +109,14 @@ TEST_CASE("windows have no interval of the figures that few windows decide") {
        {"p99_ttft_s", "ttft_attainment", "throughput_requests_per_min", "p95_tbt_s", "tbt_attainment", "mean_ttft_s",
         "mean_e2e_s", "mean_e2e_all_s", "slo_attainment", "goodput_requests_per_s"}) {
     CAPTURE(figure);
-    CHECK(has_interval(figure));
-    CHECK_FALSE(has_interval(figure, true));
+    CHECK(has_interval(figure, false, 8));
+    CHECK_FALSE(has_interval(figure, true, 100));
     CHECK_FALSE(known(windows_json, figure));
   }
   CHECK(known(seeds_json, "p99_ttft_s"));
   CHECK(known(seeds_json, "slo_attainment"));
   CHECK(known(windows_json, "throughput_tokens_per_s"));
-  for (const char* figure : {"longest_gap_s", "p99_tbt_s"}) CHECK_FALSE(has_interval(figure, true));
+  for (const char* figure : {"longest_gap_s", "p99_tbt_s"}) CHECK_FALSE(has_interval(figure, true, 100));
 }
 
 TEST_CASE("times have no interval of fewer than eight seeds, shares have") {
@@ -131,6 +132,51 @@ TEST_CASE("times have no interval of fewer than eight seeds, shares have") {
     CHECK(interval("goodput_requests_per_s"));
     CHECK(interval("throughput_tokens_per_s"));
   }
+}
+
+TEST_CASE("an interval is printed from a metric's least number on, and never of a metric without a column") {
+  for (const MetricColumn& column : metric_columns)
+    for (const bool windows : {false, true}) {
+      CAPTURE(column.key);
+      const std::size_t least = windows ? column.interval.windows : column.interval.seeds;
+      CHECK_FALSE(has_interval(column.key, windows, 1));
+      if (least == 0) {
+        CHECK_FALSE(has_interval(column.key, windows, 1'000));
+        continue;
+      }
+      CHECK(has_interval(column.key, windows, least));
+      CHECK_FALSE(has_interval(column.key, windows, least - 1));
+    }
+  CHECK_FALSE(has_interval("busy_s", false, 1'000));
+}
+
+TEST_CASE("signs decide over windows, and the interval over seeds") {
+  ComparisonReport seeds = eight();
+  for (SystemReport& row : seeds.systems)
+    for (std::size_t i = 0; i < row.per_seed.size(); ++i) row.per_seed[i].tbt_attainment = 0.5;
+  const std::string best = reference_of(blocks_of(seeds).front(), "")->name;
+  const auto row = [&](ComparisonReport& report) -> SystemReport& {
+    return *std::find_if(report.systems.begin(), report.systems.end(),
+                         [&](const SystemReport& one) { return one.name != best; });
+  };
+  const auto verdict = [&](ComparisonReport& report) {
+    const json written = json::parse(report_json(report));
+    for (const json& one : written.at("systems"))
+      if (one.at("name") == row(report).name) return one.at("pairs").at("tbt_attainment");
+    return json{};
+  };
+  const std::vector<double> ahead{.001, .002, .001, .003, .001, .002, .001, .4}; // the mean is one window's
+  for (std::size_t i = 0; i < ahead.size(); ++i) row(seeds).per_seed[i].tbt_attainment += ahead[i];
+  CHECK_FALSE(verdict(seeds).at("interval").at(0).is_null());
+  ComparisonReport windows = seeds;
+  for (SystemReport& one : windows.systems) one.windows = true;
+  CHECK(verdict(windows).at("interval") == json::array({nullptr, nullptr}));
+  CHECK(verdict(windows).at("tie") == false);
+  CHECK(verdict(windows).at("more") == 8);
+  row(windows).per_seed[0].tbt_attainment = 0.499; // 7 of 8
+  CHECK(verdict(windows).at("tie") == true);
+  CHECK(table_text(windows).find("window by window: mean differences, and the windows won") != std::string::npos);
+  CHECK(report_html(windows).find("each window's figure less that of") != std::string::npos);
 }
 
 TEST_CASE("a joined row has the mean of every number, and all refusals") {

@@ -76,17 +76,6 @@ struct CapacityPairs {
   }
 };
 
-/// Returns the probability that `count` fair coins fall at least as unevenly as `few` against the remaining ones, in
-/// either direction.
-[[nodiscard]] inline double sign_test(std::size_t few, std::size_t count) {
-  double sum = 0, term = std::exp2(-static_cast<double>(count));
-  for (std::size_t i = 0; i <= few; ++i) {
-    sum += term;
-    term *= static_cast<double>(count - i) / static_cast<double>(i + 1);
-  }
-  return std::min(1.0, 2 * sum);
-}
-
 [[nodiscard]] inline CapacityPairs capacity_pairs(std::span<const double> a, std::span<const double> b) {
   CapacityPairs pairs;
   pairs.seeds = a.size();
@@ -98,7 +87,7 @@ struct CapacityPairs {
     pairs.wins += a[i] > b[i] ? std::size_t{1} : 0;
     pairs.losses += a[i] < b[i] ? std::size_t{1} : 0;
   }
-  pairs.chance = sign_test(std::min(pairs.wins, pairs.losses), pairs.wins + pairs.losses);
+  pairs.chance = sluice::sign_test(std::min(pairs.wins, pairs.losses), pairs.wins + pairs.losses);
   if (!numbers) return pairs;
   const sluice::Interval of = sluice::paired(a, b).difference;
   pairs.ratio = {std::exp2(of.mean), std::exp2(of.least), std::exp2(of.most), of.count};

@@ -49,15 +49,16 @@ void append_systems(std::string& text, const ComparisonReport& report, const std
       run.seed = seeds[i];
       text += place;
       const bool one = row.per_seed.empty();
-      append_system(
-          text, run,
-          {row.transfer, Seconds{row.slo_ttft_s}, Seconds{row.slo_tbt_s}, one ? row.livelock : row.livelocks[i]},
-          one ? row.metrics : row.per_seed[i]);
+      append_system(text, run,
+                    {row.transfer, Seconds{row.slo_ttft_s}, Seconds{row.slo_tbt_s}, row.oracle,
+                     one ? row.livelock : row.livelocks[i]},
+                    one ? row.metrics : row.per_seed[i]);
     }
     if (!row.as_recorded) continue;
     run.seed.reset();
     text += place;
-    append_system(text, run, {row.transfer, Seconds{row.slo_ttft_s}, Seconds{row.slo_tbt_s}, {}}, *row.as_recorded);
+    append_system(text, run, {row.transfer, Seconds{row.slo_ttft_s}, Seconds{row.slo_tbt_s}, row.oracle, {}},
+                  *row.as_recorded);
   }
 }
 

@@ -45,7 +45,7 @@ Expected<IntervalRecord> read_record(const std::string& path, const ModelShape& 
 /// A flag that sets numbers of single policies.
 struct OwnFlag {
   const char* flag;
-  bool needed; ///< the user gave it for systems that have such a policy
+  bool given;
   std::optional<double> value;
   std::string_view number, policy, other{}; ///< of one policy or of two
 };
@@ -58,7 +58,6 @@ std::vector<OwnFlag> own_flags(const TuningOptions& tuning) {
     if (value) flags.back().value = static_cast<double>(*value);
   };
   add("--plan-nodes", tuning.plan_nodes, "DistancePlacement", "node_limit");
-  flags.back().needed = false; // a limit that commands may share
   add("--max-pause", tuning.max_pause, "Pause", "max_wait");
   add("--rotation-blocks", tuning.rotation_blocks, "LargestVirtualLagFirst", "rotation");
   add("--lag-alpha", tuning.lag_alpha, "LargestVirtualLagFirst", "alpha");
@@ -125,7 +124,7 @@ Status check_effects(const Options& options, const std::vector<const System*>& s
   if (!options.preset.empty() || options.composes || options.systems == "all") return {};
   const std::vector<engines::NumberRow> numbers = engines::all_numbers(copies(systems));
   for (const OwnFlag& own : own_flags(options.tuning))
-    if (own.needed && std::none_of(numbers.begin(), numbers.end(), [&own](const engines::NumberRow& row) {
+    if (own.given && std::none_of(numbers.begin(), numbers.end(), [&own](const engines::NumberRow& row) {
           return row.name == own.number && (row.policy == own.policy || row.policy == own.other);
         }))
       return flag_error(own.flag, fmt::format("none of these systems has the policy {}", own.policy),

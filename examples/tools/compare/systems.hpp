@@ -21,7 +21,7 @@ sluice::Expected<std::vector<const System*>> chosen_systems(const std::string& l
 sluice::Expected<std::string_view> rule_of(const std::string& name);
 
 /// Refuses flags for policies that none of these systems has, if the user named them. (A preset's flags are left over
-/// where the user names others. --plan-nodes is a limit that commands may share.)
+/// where the user names others.)
 sluice::Status check_effects(const Options& options, const std::vector<const System*>& systems);
 
 /// Sets numbers of single policies, first from their own flags, then from --set, and Select-N's record. Errors: --set

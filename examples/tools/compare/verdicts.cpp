@@ -24,12 +24,12 @@ std::string Verdicts::text(const SystemReport& row, std::size_t figure) const {
 
 std::string Verdicts::note(const std::string& baseline, std::string_view table) const {
   if (of.empty()) return {};
-  std::string text = fmt::format(
-      "judged: against {}, seed by seed; points, or % of its mean E2E; a tie: 0 is in the 95 % interval of the "
-      "difference\n",
-      baseline.empty() && !reference.empty() ? reference + ", first in the mean over all comparisons"
-      : baseline.empty()                     ? "the best of the same comparison"
-                                             : baseline + " of the same comparison");
+  std::string text =
+      fmt::format("judged: against {}, {}; points, or % of its mean E2E; a tie: {}\n",
+                  baseline.empty() && !reference.empty() ? reference + ", first in the mean over all comparisons"
+                  : baseline.empty()                     ? "the best of the same comparison"
+                                                         : baseline + " of the same comparison",
+                  windows ? "window by window" : "seed by seed", detail::tie_means(windows));
   if (table.find("better *") != std::string_view::npos || table.find("worse *") != std::string_view::npos)
     text += fmt::format(
         "* differs in its comparison, but not among all {} of the table together (Holm): about one in 20 such differs "
@@ -76,6 +76,7 @@ std::string best_over(std::span<const Ran> all) {
 
 Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline) {
   Verdicts verdicts;
+  verdicts.windows = all.front().report.workload.windows;
   verdicts.reference = baseline.empty() ? best_over(all) : baseline;
   std::vector<detail::Judgement> judgements;
   // `row_of`: maps a row of the report to the corresponding row of `all`.

@@ -25,6 +25,7 @@ struct Verdicts {
   /// with.
   std::map<const sluice::SystemReport*, std::array<std::string, judged_count>> of;
   std::size_t all = 0;   ///< number of judged pairs
+  bool windows = false;  ///< the runs are windows of a trace
   std::string reference; ///< the system that all comparisons are judged against; empty: the best of each
 
   /// Returns the text of a row's figure; "-" for one that is not judged.

@@ -132,7 +132,7 @@ void judge_by_seeds(Exploration& found) {
   if (reference != nullptr && reference->livelock.empty()) {
     found.reference = reference->name;
     const std::vector<double> of_reference = values(*reference);
-    for (Row& row : found.rows) row.against = paired(values(row), of_reference);
+    for (Row& row : found.rows) row.against = judged_pairs(values(row), of_reference, found.workload.windows);
   }
   const std::size_t seeds = found.workload.seeds.size();
   std::vector<std::vector<double>> of_each;

@@ -47,8 +47,7 @@ std::string page_data(const Exploration& found) {
     json.field("published", row.published()).field("own", row.own).field("rank", row.rank);
     json.field("oracle", row.oracle).field("livelocked", !row.livelock.empty());
     if (found.of_seeds()) {
-      const Interval of = spread_of(
-          row, [](const Metrics& m) { return m.slo_attainment; }, found.workload.windows);
+      const Interval of = spread_of(row, metric_column("slo_attainment"), found.workload.windows);
       json.key("interval").begin_array().rounded(of.least, digits).rounded(of.most, digits).end_array();
       json.field("judged",
                  found.reference.empty() || row.name == found.reference ? std::string{} : judgement(found, row));

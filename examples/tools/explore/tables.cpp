@@ -34,7 +34,6 @@ constexpr CsvColumnOf<Ranked> row_cells[] = {
     {"own", "", "whether it is a system of this project or of the program, and no published one",
      [](auto& of) { return of.row.own; }},
     {"control", "", "whether it is the control, which is not ranked", [](auto& of) { return of.row.control; }},
-    {"oracle", "", "whether it knows how long answers will be", [](auto& of) { return of.row.oracle; }},
     {"rank", "", "from 1, by the means over the seeds; empty: the control's",
      [](auto& of) { return of.row.control ? std::nullopt : std::optional{of.row.rank}; }},
     {"same_as", "", "of rows with the same figures the first one's system; empty: it is the first",
@@ -98,7 +97,7 @@ void append_rows(std::string& text, const Exploration& found) {
         else
           cells.cell(found.space.roles[r].models[found.space.model_of(row.number, r)]);
       const bool one = row.per_seed.empty();
-      const CsvFigures figures{row.transfer, Seconds{found.workload.slo_ttft_s}, Seconds{found.slo_tbt_s},
+      const CsvFigures figures{row.transfer, Seconds{found.workload.slo_ttft_s}, Seconds{found.slo_tbt_s}, row.oracle,
                                one ? row.livelock : row.livelocks[i]};
       append_figures(cells, figures, one ? row.metrics : row.per_seed[i]);
     }

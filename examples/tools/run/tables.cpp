@@ -134,8 +134,10 @@ Status Tables::finish(const Told& told) {
   std::string systems = csv_head(csv_run_columns, figures), requests = csv_head(csv_run_columns, csv_request_columns),
               series = csv_head(csv_run_columns, csv_series_columns),
               iterations = csv_head(csv_run_columns, csv_iteration_columns), remark;
-  append_system(systems, run, {system.transfer, Seconds{system.slo_ttft_s}, Seconds{system.slo_tbt_s}, system.livelock},
-                system.metrics);
+  append_system(
+      systems, run,
+      {system.transfer, Seconds{system.slo_ttft_s}, Seconds{system.slo_tbt_s}, system.oracle, system.livelock},
+      system.metrics);
   append_requests(requests, run, told.results.summary, told.results.end);
   append_series(series, run, series_);
   append_iterations(iterations, run, rows_);

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -37,11 +38,19 @@ using NumberText = std::string (*)(double);
   return short_text;
 }
 
+/// The least number of seeds, and of a trace's windows, of which an interval of a metric's mean is printed. It is the
+/// least of which the coverage of nominal 95 % was measured to be 92 to 98 % for every system tried
+/// (bench/bench_coverage.cpp; docs/metrics.md has the figures). 0: it is at no number, or nobody has measured it.
+struct LeastForInterval {
+  std::uint8_t seeds = 0, windows = 0;
+};
+
 struct MetricColumn {
   std::string_view key;    ///< the metric's name in report.json
   std::string_view choice; ///< its name in `sluice-compare --columns`; empty: not there
   std::string_view title;  ///< in one line, without the unit of `one_line_head`
   MetricUnit unit;
+  LeastForInterval interval{};
   std::string_view group{}, head{}; ///< in two lines, of wide tables; equal neighbours share the group
   bool leaves_out = false;          ///< leaves out refused and unfinished requests, so that tables say how many
 
@@ -66,59 +75,70 @@ struct MetricColumn {
 inline constexpr auto metric_columns = [] {
   using enum MetricUnit;
   return std::to_array<MetricColumn>({
-      {"tbt_attainment", "tbt", "TBT", share, "attainment, %", "TBT"},
-      {"per_token_attainment", "per-token", "per token", share, "attainment, %", "per token"},
-      {"tpot_attainment", "tpot", "TPOT", share, "attainment, %", "TPOT"},
-      {"ttft_attainment", "ttft", "TTFT", share, "attainment, %", "TTFT"},
-      {"slo_attainment", "slo-met", "SLO", share, "attainment, %", "SLO"},
-      {"mean_tbt_s", "mean-tbt", "mean TBT", milliseconds, "TBT, ms", "mean"},
-      {"p50_tbt_s", "p50-tbt", "P50 TBT", milliseconds, "TBT, ms", "P50"},
-      {"p95_tbt_s", "p95-tbt", "P95 TBT", milliseconds, "TBT, ms", "P95"},
-      {"p99_tbt_s", "p99-tbt", "P99 TBT", milliseconds, "TBT, ms", "P99"},
-      {"mean_tpot_s", "mean-tpot", "mean TPOT", milliseconds, "TPOT, ms", "mean"},
-      {"p50_tpot_s", "", "P50 TPOT", milliseconds, "TPOT, ms", "P50"},
-      {"p95_tpot_s", "p95-tpot", "P95 TPOT", milliseconds, "TPOT, ms", "P95"},
-      {"p99_tpot_s", "p99-tpot", "P99 TPOT", milliseconds, "TPOT, ms", "P99"},
-      {"mean_ttft_s", "mean-ttft", "mean TTFT", seconds, "TTFT, s", "mean", true},
-      {"p50_ttft_s", "p50-ttft", "P50 TTFT", seconds, "TTFT, s", "P50"},
-      {"p95_ttft_s", "p95-ttft", "P95 TTFT", seconds, "TTFT, s", "P95"},
-      {"p99_ttft_s", "p99-ttft", "P99 TTFT", seconds, "TTFT, s", "P99", true},
-      {"mean_e2e_s", "e2e", "mean E2E", seconds, "E2E, s", "mean", true},
-      {"p99_e2e_s", "", "P99 E2E", seconds, "E2E, s", "P99", true},
-      {"longest_gap_s", "gap", "longest gap", seconds, "longest", "gap, s"},
-      {"mean_e2e_all_s", "e2e-all", "mean E2E of all", seconds, "E2E of all, s", "mean"},
-      {"longest_gap_all_s", "gap-all", "longest gap of all", seconds, "longest of all", "gap, s"},
-      {"mean_job_s", "job", "mean job", seconds},
-      {"p95_job_s", "p95-job", "P95 job", seconds},
-      {"sessions_served", "jobs", "jobs served", count},
-      {"mean_ttft_first_turn_s", "ttft-first", "mean TTFT of first turns", seconds},
-      {"mean_ttft_later_turns_s", "ttft-later", "mean TTFT of later turns", seconds},
-      {"p99_ttft_later_turns_s", "p99-ttft-later", "P99 TTFT of later turns", seconds},
-      {"found_share", "found", "found", share},
-      {"fetched_share", "found-lower", "in lower tiers", share},
-      {"findable_share", "found-possible", "possible to find", share},
-      {"throughput_tokens_per_s", "tokens", "tokens/s", number, "throughput", "tok/s"},
-      {"throughput_requests_per_min", "requests", "requests/min", number, "throughput", "req/min"},
-      {"goodput_requests_per_s", "goodput", "goodput, requests/s", number, "goodput", "req/s"},
-      {"stall_share", "stall", "stall", share, "stall", "%"},
-      {"hosted_share", "hosted", "decodes on the host", share},
-      {"times_preempted", "preempted", "preempted", count, "times", "preempted"},
-      {"served", "served", "served", count, "requests", "served"},
-      {"refused", "refused", "refused", count, "requests", "refused"},
-      {"unfinished", "", "left", count, "requests", "left"},
-      {"left_out_tokens_share", "left-out-tokens", "prompt tokens left out", share, "left out", "tokens, %"},
-      {"queue_grows", "grows", "queue grows", share},
-      {"bytes_to_device", "gb-in", "GB in", gigabytes, "moved, GB", "in"},
-      {"bytes_to_host", "gb-out", "GB out", gigabytes, "moved, GB", "out"},
-      {"device_peak_share", "device-peak", "KV peak", share, "device KV, %", "peak"},
-      {"device_mean_share", "device-mean", "KV mean", share, "device KV, %", "mean"},
-      {"host_peak_bytes", "", "host KV peak, GB", gigabytes, "host KV, GB", "peak"},
-      {"plans", "plans", "plans", count, "planning", "plans"},
-      {"planning_s", "", "planning", milliseconds, "planning", "ms"},
-      {"planning_p99_us", "", "P99 plan, µs", number, "planning", "P99 µs"},
-      {"iterations", "iterations", "iterations", count},
+      {"tbt_attainment", "tbt", "TBT", share, {2, 0}, "attainment, %", "TBT"},
+      {"per_token_attainment", "per-token", "per token", share, {0, 0}, "attainment, %", "per token"},
+      {"tpot_attainment", "tpot", "TPOT", share, {2, 0}, "attainment, %", "TPOT"},
+      {"ttft_attainment", "ttft", "TTFT", share, {2, 0}, "attainment, %", "TTFT"},
+      {"slo_attainment", "slo-met", "SLO", share, {2, 0}, "attainment, %", "SLO"},
+      {"mean_tbt_s", "mean-tbt", "mean TBT", milliseconds, {8, 0}, "TBT, ms", "mean"},
+      {"p50_tbt_s", "p50-tbt", "P50 TBT", milliseconds, {8, 0}, "TBT, ms", "P50"},
+      {"p95_tbt_s", "p95-tbt", "P95 TBT", milliseconds, {8, 0}, "TBT, ms", "P95"},
+      {"p99_tbt_s", "p99-tbt", "P99 TBT", milliseconds, {0, 0}, "TBT, ms", "P99"},
+      {"mean_tpot_s", "mean-tpot", "mean TPOT", milliseconds, {8, 0}, "TPOT, ms", "mean"},
+      {"p50_tpot_s", "", "P50 TPOT", milliseconds, {0, 0}, "TPOT, ms", "P50"},
+      {"p95_tpot_s", "p95-tpot", "P95 TPOT", milliseconds, {0, 0}, "TPOT, ms", "P95"},
+      {"p99_tpot_s", "p99-tpot", "P99 TPOT", milliseconds, {0, 0}, "TPOT, ms", "P99"},
+      {"mean_ttft_s", "mean-ttft", "mean TTFT", seconds, {8, 0}, "TTFT, s", "mean", true},
+      {"p50_ttft_s", "p50-ttft", "P50 TTFT", seconds, {0, 0}, "TTFT, s", "P50"},
+      {"p95_ttft_s", "p95-ttft", "P95 TTFT", seconds, {0, 0}, "TTFT, s", "P95"},
+      {"p99_ttft_s", "p99-ttft", "P99 TTFT", seconds, {8, 0}, "TTFT, s", "P99", true},
+      {"mean_e2e_s", "e2e", "mean E2E", seconds, {8, 0}, "E2E, s", "mean", true},
+      {"p99_e2e_s", "", "P99 E2E", seconds, {8, 8}, "E2E, s", "P99", true},
+      {"longest_gap_s", "gap", "longest gap", seconds, {0, 0}, "longest", "gap, s"},
+      {"mean_e2e_all_s", "e2e-all", "mean E2E of all", seconds, {8, 0}, "E2E of all, s", "mean"},
+      {"longest_gap_all_s", "gap-all", "longest gap of all", seconds, {0, 0}, "longest of all", "gap, s"},
+      {"mean_job_s", "job", "mean job", seconds, {8, 8}},
+      {"p95_job_s", "p95-job", "P95 job", seconds, {8, 8}},
+      {"sessions_served", "jobs", "jobs served", count, {2, 8}},
+      {"mean_ttft_first_turn_s", "ttft-first", "mean TTFT of first turns", seconds, {8, 8}},
+      {"mean_ttft_later_turns_s", "ttft-later", "mean TTFT of later turns", seconds, {8, 8}},
+      {"p99_ttft_later_turns_s", "p99-ttft-later", "P99 TTFT of later turns", seconds, {8, 8}},
+      {"found_share", "found", "found", share, {2, 8}},
+      {"fetched_share", "found-lower", "in lower tiers", share, {2, 8}},
+      {"findable_share", "found-possible", "possible to find", share, {2, 8}},
+      {"throughput_tokens_per_s", "tokens", "tokens/s", number, {2, 8}, "throughput", "tok/s"},
+      {"throughput_requests_per_min", "requests", "requests/min", number, {2, 0}, "throughput", "req/min"},
+      {"goodput_requests_per_s", "goodput", "goodput, requests/s", number, {2, 0}, "goodput", "req/s"},
+      {"stall_share", "stall", "stall", share, {2, 8}, "stall", "%"},
+      {"hosted_share", "hosted", "decodes on the host", share, {2, 8}},
+      {"times_preempted", "preempted", "preempted", count, {2, 0}, "times", "preempted"},
+      {"served", "served", "served", count, {2, 8}, "requests", "served"},
+      {"refused", "refused", "refused", count, {2, 8}, "requests", "refused"},
+      {"unfinished", "", "left", count, {2, 8}, "requests", "left"},
+      {"left_out_tokens_share", "left-out-tokens", "prompt tokens left out", share, {2, 8}, "left out", "tokens, %"},
+      {"queue_grows", "grows", "queue grows", share, {2, 8}},
+      {"bytes_to_device", "gb-in", "GB in", gigabytes, {2, 8}, "moved, GB", "in"},
+      {"bytes_to_host", "gb-out", "GB out", gigabytes, {2, 0}, "moved, GB", "out"},
+      {"device_peak_share", "device-peak", "KV peak", share, {2, 0}, "device KV, %", "peak"},
+      {"device_mean_share", "device-mean", "KV mean", share, {2, 8}, "device KV, %", "mean"},
+      {"host_peak_bytes", "", "host KV peak, GB", gigabytes, {2, 8}, "host KV, GB", "peak"},
+      {"plans", "plans", "plans", count, {2, 0}, "planning", "plans"},
+      {"planning_s", "", "planning", milliseconds, {8, 8}, "planning", "ms"},
+      {"planning_p99_us", "", "P99 plan, µs", number, {2, 8}, "planning", "P99 µs"},
+      {"iterations", "iterations", "iterations", count, {2, 8}},
   });
 }();
+
+/// Returns whether a table prints an interval of a metric's mean over so many seeds, or windows of a trace. Never of a
+/// metric without a column.
+[[nodiscard]] constexpr bool has_interval(std::string_view metric, bool windows, std::size_t count) {
+  for (const MetricColumn& column : metric_columns)
+    if (column.key == metric) {
+      const std::size_t least = windows ? column.interval.windows : column.interval.seeds;
+      return least > 0 && count >= least;
+    }
+  return false;
+}
 
 namespace detail {
 inline void no_column_has_this_key() {} // not constexpr, so that a compiler names it for a misspelt key

@@ -202,6 +202,7 @@ void append_series(std::string& out, const CsvRun& run, const Series::State& sta
 struct CsvFigures {
   std::string_view transfer;
   Seconds slo_ttft, slo_tbt;
+  bool oracle;
   std::string_view livelock;
 };
 
@@ -211,6 +212,8 @@ inline constexpr CsvColumnOf<CsvFigures> csv_system_cells[] = {
      [](auto& of) { return of.slo_ttft.count(); }},
     {"slo_tbt_s", "s", "promised between tokens; empty: not promised, or not the same to all requests",
      [](auto& of) { return of.slo_tbt.count(); }},
+    {"oracle", "", "whether the system knows how long each answer will be: it leads nothing",
+     [](auto& of) { return of.oracle; }},
     {"livelock", "", "why the run was ended before its requests; empty: it was not",
      [](auto& of) { return of.livelock; }},
 };

@@ -147,9 +147,11 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
   const SystemReport* reference = reference_of(block, baseline);
   if (reference == nullptr || reference->per_seed.size() < 2 || block.rows.size() < 2) return {};
   std::string out = "<div class=\"keep\"><div class=\"wide\"><table class=\"long\"><caption><b>Judged in pairs, " +
-                    title_of(block) + "</b><br>each seed's figure less that of " + escaped(reference->name) + ", " +
+                    title_of(block) + "</b><br>each " + (reference->windows ? "window" : "seed") +
+                    "'s figure less that of " + escaped(reference->name) + ", " +
                     (reference->name == baseline ? "the baseline" : "the best here") +
-                    ": mean, 95 % interval, a tie where 0 is in it</caption>\n<thead><tr class=\"groups\"><th></th>";
+                    (reference->windows ? ": mean; a tie: " : ": mean and interval; a tie: ") +
+                    tie_means(reference->windows) + "</caption>\n<thead><tr class=\"groups\"><th></th>";
   std::string heads;
   for (const JudgedFigure& figure : judged_figures) {
     out +=

@@ -54,6 +54,11 @@ template <class Text>
   return 100 / (figure.share ? 1.0 : std::abs(mean_of(judged_values(row, reference, figure).reference)));
 }
 
+/// Says what makes a verdict a tie.
+[[nodiscard]] inline std::string tie_means(bool windows) {
+  return windows ? "the counts won and lost can be chance (sign test, 95 %)" : "0 is in the 95 % interval";
+}
+
 /// A row's difference from its rival in one figure.
 struct Judgement {
   const SystemReport* row;
@@ -65,11 +70,11 @@ struct Judgement {
   [[nodiscard]] const JudgedFigure& by() const { return judged_figures[figure]; }
   [[nodiscard]] bool differs() const { return of.judged() && !of.tie(); }
   [[nodiscard]] bool alone() const { return differs() && !held; }
-  [[nodiscard]] bool better() const { return (of.difference.mean > 0) != by().less; }
-  /// The difference as people read it; its ends only if the pairs can decide.
+  [[nodiscard]] bool better() const { return of.first_is_larger() != by().less; }
+  /// The difference as people read it; its ends only if there is an interval.
   [[nodiscard]] Interval scaled() const {
     Interval told{scale * of.difference.mean};
-    if (of.judged()) told.least = scale * of.difference.least, told.most = scale * of.difference.most;
+    if (of.difference.known()) told.least = scale * of.difference.least, told.most = scale * of.difference.most;
     return told;
   }
   /// "+3.1", and "+1.2 .. +5.0" with `to` between; `none` for one that does not exist.
@@ -77,7 +82,7 @@ struct Judgement {
     return of.pairs() > 0 ? signed_text(scaled().mean) : none;
   }
   [[nodiscard]] std::string range_text(const char* to, const char* none) const {
-    return of.judged() ? signed_text(scaled().least) + to + signed_text(scaled().most) : none;
+    return of.difference.known() ? signed_text(scaled().least) + to + signed_text(scaled().most) : none;
   }
   [[nodiscard]] std::string verdict() const { return verdict_of(of, by().less) + (alone() ? " *" : ""); }
   /// "better 7/8 *": the verdict where room is short.
@@ -122,7 +127,7 @@ inline void hold(std::vector<Judgement>& judgements) {
   std::vector<TextTable::Column> heads{{"", "system"}};
   for (const JudgedFigure& figure : judged_figures) {
     const std::string group = std::string{figure.name} + (figure.share ? ", points" : ", %");
-    for (const char* head : {"from .. to", "judged"}) heads.push_back({group, head});
+    for (const char* head : {reference->windows ? "mean" : "from .. to", "judged"}) heads.push_back({group, head});
   }
   TextTable table(std::move(heads));
   const std::vector<Judgement> judgements = judgements_of(block, baseline);
@@ -133,14 +138,15 @@ inline void hold(std::vector<Judgement>& judgements) {
       if (one.row->control) table.rule();
       cells = {label_of(*one.row)};
     }
-    cells.push_back(one.range_text(" .. ", "-"));
+    cells.push_back(one.of.difference.known() ? one.range_text(" .. ", "-") : one.mean_text("-"));
     cells.push_back(one.short_verdict());
     if (one.figure + 1 == std::size(judged_figures)) table.row(std::exchange(cells, {}));
   }
   const std::string note = holm_note(judgements);
   return "\nAgainst " + reference->name + ", " + (reference->name == baseline ? "the baseline" : "the best here") +
-         ", seed by seed: 95 % intervals of the differences (a tie: 0 is in it), and the seeds won\n" + table.text() +
-         (note.empty() ? note : note + "\n");
+         (reference->windows ? ", window by window: mean differences, and the windows won; a tie: "
+                             : ", seed by seed: 95 % intervals of the differences, and the seeds won; a tie: ") +
+         tie_means(reference->windows) + "\n" + table.text() + (note.empty() ? note : note + "\n");
 }
 
 } // namespace sluice::detail

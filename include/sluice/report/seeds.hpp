@@ -38,12 +38,6 @@ template <class Figure>
   return mean_interval(seed_values(row, figure));
 }
 
-/// Returns whether the interval of a metric's mean over so many seeds, or windows of a trace, is printed. Of fewer than
-/// eight seeds there is t alone, which covers skewed times in 84 to 96 % (docs/metrics.md).
-[[nodiscard]] constexpr bool has_interval(std::string_view metric, bool windows, std::size_t count) {
-  const bool skewed = metric.ends_with("_s") && !metric.ends_with("_per_s");
-  return has_interval(metric, windows) && (count >= detail::least_bootstrapped || !skewed);
-}
 /// Returns the mean of a metric's values over seeds, or windows of a trace, and its interval if the metric has one.
 [[nodiscard]] inline Interval metric_interval(std::string_view metric, std::span<const double> values, bool windows) {
   return has_interval(metric, windows, values.size()) ? mean_interval(values) : Interval{mean_of(values)};
@@ -93,6 +87,10 @@ struct JudgedValues {
 };
 [[nodiscard]] JudgedValues judged_values(const SystemReport& row, const SystemReport& reference,
                                          const JudgedFigure& by);
+
+/// Returns the comparison of two systems' values, seed by seed: the first minus the second. The signs decide over
+/// windows of a trace, because no interval of their mean covers it (docs/metrics.md).
+[[nodiscard]] Paired judged_pairs(std::span<const double> row, std::span<const double> reference, bool windows);
 
 /// Returns a row's comparison with the reference, seed by seed: the row's figure minus the reference's.
 [[nodiscard]] Paired judged(const SystemReport& row, const SystemReport& reference, const JudgedFigure& by);

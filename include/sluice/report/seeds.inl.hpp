@@ -111,9 +111,14 @@ SLUICE_REPORT_INLINE JudgedValues judged_values(const SystemReport& row, const S
   return values;
 }
 
+SLUICE_REPORT_INLINE Paired judged_pairs(std::span<const double> row, std::span<const double> reference, bool windows) {
+  const Paired of = paired(row, reference);
+  return windows ? by_signs(of) : of;
+}
+
 SLUICE_REPORT_INLINE Paired judged(const SystemReport& row, const SystemReport& reference, const JudgedFigure& by) {
   const JudgedValues values = judged_values(row, reference, by);
-  return paired(values.row, values.reference);
+  return judged_pairs(values.row, values.reference, row.windows);
 }
 
 SLUICE_REPORT_INLINE std::string verdict_of(const Paired& of, bool less_is_better) {
@@ -123,7 +128,7 @@ SLUICE_REPORT_INLINE std::string verdict_of(const Paired& of, bool less_is_bette
   if (!of.judged()) return wins;
   if (of.wins + of.losses == 0) return "tie, the same in all " + std::to_string(of.pairs());
   if (of.tie()) return "tie, " + wins;
-  return ((of.difference.mean > 0) != less_is_better ? "better, " : "worse, ") + wins;
+  return (of.first_is_larger() != less_is_better ? "better, " : "worse, ") + wins;
 }
 
 } // namespace sluice

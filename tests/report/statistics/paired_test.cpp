@@ -198,6 +198,24 @@ TEST_CASE("the probability agrees with the interval: below 1 - confidence exactl
   CHECK(outside < 200);
 }
 
+TEST_CASE("signs alone decide by how many pairs agree, and leave open what the mean contradicts") {
+  const auto signs = [](std::vector<double> a) { return by_signs(paired(a, std::vector<double>(a.size(), 0.0))); };
+  const Paired eight = signs({.001, .002, .001, .003, .001, .002, .001, .9});
+  CHECK_FALSE(eight.difference.known());
+  CHECK(eight.difference.mean == doctest::Approx(0.911 / 8));
+  CHECK(eight.p == doctest::Approx(2.0 / 256));
+  CHECK((eight.judged() && !eight.tie() && eight.first_is_larger()));
+  CHECK(signs({1, 1, 1, 1, 1}).tie());                // 1 of 16 by chance
+  CHECK_FALSE(signs({-1, -1, -1, -1, -1, -1}).tie()); // 1 of 32
+  CHECK(signs({-1, 1, 1, 1, 1, 1, 1, 1}).tie());      // 7 of 8 or more: 9 of 128
+  CHECK_FALSE(signs({0, 0, 1, 2, 3, 4, 5, 6}).tie());
+  CHECK(signs({0, 0, 0, 0, 0, 0}).tie());
+  const Paired against = signs({1, 1, 1, 1, 1, 1, 1, 1, -20}); // wins 8 of 9, and loses in the mean
+  CHECK(against.wins == 8);
+  CHECK(against.tie());
+  CHECK_FALSE(signs({1}).judged());
+}
+
 TEST_CASE("Holm's correction: each next comparison must be less likely by chance, and none after the first failure") {
   const std::vector<double> p{0.01, 0.04, 0.03, none_there, 0.005};
   CHECK(hold_together(p) == std::vector<bool>{true, false, false, false, true}); // 0.05 / 4, / 3; 0.03 > 0.05 / 2

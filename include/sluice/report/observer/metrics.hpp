@@ -4,7 +4,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <initializer_list>
 #include <limits>
 #include <string_view>
 #include <type_traits>
@@ -96,29 +95,6 @@ struct Metrics {
 /// no report of the others.
 constexpr bool in_json(std::string_view name, double number) {
   return (name != "times_rebuilt" && name != "hosted_share") || number > 0;
-}
-
-/// Whether intervals of eight seeds describe a metric's mean: on the demo their coverage of nominal 95 % is 92 to 98 %
-/// for every system tried, within two points of 200 intervals' own error (bench/bench_coverage.cpp). It is not of the
-/// longest gaps (19 to 98 %), which one request decides; of P99 TBT (0 to 97 %) and per-token attainment (22 to 95 %),
-/// which for some systems a few late tokens decide; nor of P50 and P95 of TTFT and of TPOT (82 to 99 %) and P99 TPOT
-/// (from 91 %), near the load at which queues begin.
-///
-/// `windows`: of a trace, whose coverage was measured on five workloads by windows held out. There many other figures
-/// are below 92 % for some system, because few windows decide (a P99 TTFT that one burst sets) or most are equal (a
-/// peak at the capacity): quantiles of TBT (from 69 %), P99 TTFT (60 %), attainments (from 88 %), mean TTFT, TBT, TPOT
-/// and E2E (from 86 %), requests a minute (91 %), goodput (78 %), bytes to the host (89 %), plans (91 %) and the peak
-/// of device memory (0 %). Tokens a second and P99 E2E are left.
-constexpr bool has_interval(std::string_view name, bool windows = false) {
-  for (const std::string_view without : {"longest_gap_s", "longest_gap_all_s", "p99_tbt_s", "per_token_attainment",
-                                         "p50_ttft_s", "p95_ttft_s", "p50_tpot_s", "p95_tpot_s", "p99_tpot_s"})
-    if (name == without) return false;
-  for (const std::string_view without :
-       {"p50_tbt_s", "p95_tbt_s", "p99_ttft_s", "ttft_attainment", "tpot_attainment", "tbt_attainment", "mean_ttft_s",
-        "mean_tbt_s", "mean_tpot_s", "mean_e2e_s", "mean_e2e_all_s", "throughput_requests_per_min", "device_peak_share",
-        "slo_attainment", "goodput_requests_per_s", "times_preempted", "bytes_to_host", "plans"})
-    if (windows && name == without) return false;
-  return true;
 }
 
 /// Calls `visit(name, number)` for every number, in the order of report.json. For non-const metrics, `number` is a

@@ -5,6 +5,7 @@
 #include "sluice/core/compiled.hpp"
 #include "sluice/report/statistics/interval.hpp"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -27,15 +28,23 @@ struct Paired {
   std::size_t wins = 0;   ///< pairs in which the first is larger
   std::size_t losses = 0; ///< pairs in which the first is smaller
   /// The probability that the difference is at least this far from 0 if the true difference is 0; 0 is in the interval
-  /// with confidence 1 - p. NaN if the pairs cannot decide.
+  /// with confidence 1 - p. Without an interval, the sign test's. NaN if the pairs cannot decide.
   double p = Interval::absent;
 
   [[nodiscard]] std::size_t pairs() const { return difference.count; }
   /// Returns whether these pairs can distinguish the two; one pair cannot.
-  [[nodiscard]] bool judged() const { return difference.known(); }
+  [[nodiscard]] bool judged() const { return !std::isnan(p); }
   /// Returns whether the pairs leave open which of the two is larger.
-  [[nodiscard]] bool tie() const { return judged() && difference.contains(0); }
+  [[nodiscard]] bool tie() const {
+    return judged() && (difference.known() ? difference.contains(0) : p > 1 - usual_confidence);
+  }
+  /// Returns whether the first is larger, where that is no tie.
+  [[nodiscard]] bool first_is_larger() const { return difference.mean > 0; }
 };
+
+/// Returns the probability that `count` fair coins fall at least as unevenly as `few` against the remaining ones, in
+/// either direction: the two-sided sign test.
+[[nodiscard]] double sign_test(std::size_t few, std::size_t count);
 
 namespace detail {
 
@@ -89,6 +98,12 @@ struct Bootstrapped {
 /// percentile bootstrap (84 to 93 %); BCa, which corrects skewness but not the low variance of few values; Student's t
 /// throughout, which covers less for skewed differences.
 [[nodiscard]] Paired paired(std::span<const double> a, std::span<const double> b, const BootstrapOptions& options = {});
+
+/// Returns the verdict of the signs alone: no interval, and the sign test's probability. For differences of which few
+/// are large and most hardly any, such as those of a trace's windows: what decides their mean is then too rare for an
+/// interval, and what the signs say holds whatever the distribution: in more of all windows the first is larger, or
+/// smaller. If the mean has the other sign, the pairs leave it open. Six pairs or more can decide.
+[[nodiscard]] Paired by_signs(Paired of);
 
 /// Holm's correction for several comparisons: returns which of them may be called differences, so that all of these are
 /// real together with probability `confidence`. A NaN is no comparison. Holm 1979, "A simple sequentially rejective

@@ -135,6 +135,27 @@ SLUICE_INLINE Paired paired(std::span<const double> a, std::span<const double> b
   return result;
 }
 
+SLUICE_INLINE double sign_test(std::size_t few, std::size_t count) {
+  // 2^-count underflows from 1,075 pairs on. So terms are relative to the largest one, whose logarithm is added last.
+  double largest = -static_cast<double>(count) * std::log(2.0), sum = 0, term = 1;
+  for (std::size_t i = few; i > 0; --i) {
+    const double ratio = static_cast<double>(i) / static_cast<double>(count - i + 1);
+    sum += term;
+    term *= ratio;
+    largest -= std::log(ratio);
+  }
+  return std::min(1.0, 2 * std::exp(largest) * (sum + term));
+}
+
+SLUICE_INLINE Paired by_signs(Paired of) {
+  of.difference.least = of.difference.most = Interval::absent;
+  const bool disagree = of.wins != of.losses && (of.wins > of.losses) != of.first_is_larger();
+  of.p = of.pairs() < 2 ? Interval::absent
+         : disagree     ? 1
+                        : sign_test(std::min(of.wins, of.losses), of.wins + of.losses);
+  return of;
+}
+
 SLUICE_INLINE std::vector<bool> hold_together(std::span<const double> p, double confidence) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < p.size(); ++i)
