@@ -162,9 +162,10 @@ SLUICE_FUZZ_TARGET(http_session) {
     asio::io_context context{1};
     const Wired wired;
     BodyBudget bodies(limits.max_bodies);
-    HttpSession<Wired> session(BytesStream(context, wire), wired, app, limits, draining, bodies);
+    const auto session =
+        std::make_shared<HttpSession<Wired>>(BytesStream(context, wire), wired, app, limits, draining, bodies);
     bool ended = false;
-    asio::co_spawn(context, run_whole(session, ended), asio::detached);
+    asio::co_spawn(context, run_whole(*session, ended), asio::detached);
     context.run();
     require(ended, "a session ends with its connection");
     require(bodies.held() == 0, "no memory of a body stays counted");

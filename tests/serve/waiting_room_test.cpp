@@ -154,6 +154,33 @@ TEST_CASE("WaitingRoom counts a client that returns when told once, and none tha
   CHECK(room.return_share() == once);
 }
 
+TEST_CASE("WaitingRoom learns once from all places of those that ask for the same, whether they return or not") {
+  const Generation same = asking(100, 10);
+  WaitingRoom one, many;
+  keep(one, same, 1);
+  for (std::size_t i = 0; i < many.most_alike; ++i) keep(many, same, 1 + 0.01 * static_cast<double>(i));
+  CHECK(many.size() == many.most_alike);
+  one.at(Seconds{10});
+  many.at(Seconds{10}); // nobody has returned
+  CHECK(many.size() == 0);
+  CHECK(one.return_share() < WaitingRoom{}.return_share());
+  CHECK(many.return_share() == one.return_share());
+
+  for (const double due : {20.0, 21.0, 22.0}) keep(many, same, due, 10); // a client that asks three times, and returns
+  keep(one, same, 20, 10);
+  for (WaitingRoom* const room : {&one, &many}) {
+    const std::uint64_t number = found(*room, same, 20)->number;
+    room->came(number);
+    room->admitted(number, 0);
+  }
+  for (WaitingRoom* const room : {&one, &many}) { // the next is learned from again, although others' places are kept
+    CHECK(keep(*room, same, 22.5, 20));
+    room->at(Seconds{40});
+    CHECK(room->size() == 0);
+  }
+  CHECK(many.return_share() == one.return_share());
+}
+
 TEST_CASE("WaitingRoom keeps the place of a client that has returned and is held") {
   WaitingRoom room;
   const Generation one = asking(100, 10);

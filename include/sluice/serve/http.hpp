@@ -89,7 +89,8 @@ class HttpApp {
   HttpApp& operator=(const HttpApp&) = delete;
   virtual ~HttpApp() = default;
 
-  /// Responds at once, or keeps the exchange and responds later.
+  /// Responds at once, or keeps the exchange and responds later. An exception ends the exchange: with 500, or with the
+  /// connection if the response has begun.
   virtual void handle(HttpRequest request, std::unique_ptr<Exchange> exchange) = 0;
   /// Returns the refusal if the head of a request alone justifies one. `head` has no body yet. Called before a body is
   /// read, so that a client without a key uses no memory. Changes no state; `handle` decides again.
@@ -105,7 +106,7 @@ class HttpApp {
   [[nodiscard]] virtual HttpResponse adopt(HttpResponse response, const HttpRequest& /*request*/) { return response; }
 };
 
-/// Runs work on the application's thread.
+/// Runs work on the application's thread. Work that throws is dropped, and the exchanges that it owned end.
 class HttpTransport {
  public:
   HttpTransport() = default;

@@ -32,7 +32,8 @@ struct Promised {
 /// client of the OpenAI API would send back. Clients that ask for the same have a ticket each, because one that comes
 /// before any of their times is taken for another client. So one client that does not wait gets several: at most
 /// `most_alike`. Further ones get none. Rejected: to give them the newest ticket, whose client would find another time
-/// than the one that it was told.
+/// than the one that it was told. One ticket at a time of those that ask for the same shows whether clients return: a
+/// client that got sixteen and leaves counts once.
 ///
 /// The time that a newcomer is told is one ticket's work after the last time named to those before it that are
 /// expected, in the share in which clients were seen to return. Its own work counts only if nobody is before its own
@@ -62,8 +63,9 @@ class WaitingRoom {
     double work = 0;          ///< steps of full batches
     RequestSpec spec{};       ///< its arrival is `due`
     SloLead lead{}, margin{};
-    bool came = false; ///< since it was told so
-    bool here = false; ///< held by the gate
+    bool teaches = false; ///< whether its client returns counts in `return_share`
+    bool came = false;    ///< since it was told so
+    bool here = false;    ///< held by the gate
   };
   /// A digest of what the client asks for.
   [[nodiscard]] static std::uint64_t digest_of(const Generation& newcomer);

@@ -35,7 +35,7 @@ SLUICE_INLINE double WaitingRoom::work_of(const Generation& newcomer, const Limi
 SLUICE_INLINE void WaitingRoom::at(Seconds now) {
   std::erase_if(tickets_, [&](const Ticket& one) {
     const bool over = one.due + patience + (one.here ? one.spec.slo.ttft : Seconds{0}) < now;
-    if (over && !one.came) learn(false);
+    if (over && one.teaches && !one.came) learn(false);
     return over;
   });
 }
@@ -51,7 +51,7 @@ SLUICE_INLINE void WaitingRoom::came(std::uint64_t number) {
   Ticket* const ticket = by_number(number);
   if (ticket == nullptr || ticket->came) return;
   ticket->came = true;
-  learn(true);
+  if (ticket->teaches) learn(true);
 }
 
 SLUICE_INLINE void WaitingRoom::stays(std::uint64_t number) {
@@ -92,9 +92,12 @@ SLUICE_INLINE Seconds WaitingRoom::place_at(double work, std::uint64_t before, S
 SLUICE_INLINE bool WaitingRoom::keep(const Generation& newcomer, const Refused& refused) {
   Ticket* const found = by_number(refused.number);
   if (found == nullptr && !make_room(newcomer.salt, refused.asks)) return false;
+  const bool teaches = std::none_of(tickets_.begin(), tickets_.end(),
+                                    [&](const Ticket& one) { return one.teaches && one.asks == refused.asks; });
   Ticket& ticket = found == nullptr ? tickets_.emplace_back() : *found;
   if (found == nullptr) ticket.number = ++last_;
   ticket.asks = refused.asks;
+  ticket.teaches = ticket.teaches || teaches;
   ticket.salt = newcomer.salt;
   ticket.work = refused.work;
   ticket.due = refused.due;

@@ -77,7 +77,13 @@ class HttpCore {
     if (admin != nullptr && admin_acceptor_.is_open())
       boost::asio::co_spawn(context_, accept_admin(*admin), boost::asio::detached);
     cut_who_is_stuck();
-    context_.run();
+    for (;;) {
+      try {
+        context_.run();
+        break;
+      } catch (...) { // NOLINT(bugprone-empty-catch): work has thrown, and the exchanges that it owned have ended
+      }
+    }
     for (OpenConnection* session : sessions_) session->cut(); // their coroutines end when the context is destroyed
     for (OpenConnection* session : admin_sessions_) session->cut();
   }
@@ -192,7 +198,8 @@ class HttpCore {
     static constexpr PlainHttp plain;
     boost::system::error_code ignored;
     socket.non_blocking(true, ignored); // so that writes are tried before they wait
-    HttpSession<PlainHttp> session(plain.wrap(std::move(socket)), plain, admin, limits_, never_draining, bodies_);
+    const auto session = std::make_shared<HttpSession<PlainHttp>>(plain.wrap(std::move(socket)), plain, admin, limits_,
+                                                                  never_draining, bodies_);
     const struct Member {
       Member(std::unordered_set<OpenConnection*>& all_, OpenConnection& one_) : all(all_), one(one_) {
         all.insert(&one);
@@ -202,8 +209,8 @@ class HttpCore {
       Member& operator=(const Member&) = delete;
       std::unordered_set<OpenConnection*>& all;
       OpenConnection& one;
-    } member{admin_sessions_, session};
-    co_await session.run();
+    } member{admin_sessions_, *session};
+    co_await session->run();
   }
 
   template <Connection C>
@@ -222,9 +229,10 @@ class HttpCore {
       turned_away_ += 1;
       if (!make_room_in_reserve()) co_return;
     }
-    HttpSession<C> session(connection.wrap(std::move(socket)), connection, *app_, limits_, draining_, bodies_, full);
-    const Listed listed{*this, session, full.empty() ? address : std::string{}};
-    co_await session.run();
+    const auto session = std::make_shared<HttpSession<C>>(connection.wrap(std::move(socket)), connection, *app_,
+                                                          limits_, draining_, bodies_, full);
+    const Listed listed{*this, *session, full.empty() ? address : std::string{}};
+    co_await session->run();
   }
 
   /// Returns why a new connection goes to the reserve; empty if it does not.

@@ -40,13 +40,17 @@ struct HttpReply {
     waiting = false;
     wake.cancel();
   }
-  /// Records that the client has disconnected or was dropped.
+  /// Records that the client has disconnected or was dropped. If the application throws when it hears so, there is
+  /// nothing left to end.
   void leave() {
     if (gone || sent) return;
     gone = true;
     unsent.clear();
     notify();
-    if (on_gone) std::exchange(on_gone, nullptr)();
+    try {
+      if (on_gone) std::exchange(on_gone, nullptr)();
+    } catch (...) { // NOLINT(bugprone-empty-catch)
+    }
   }
 
   asio::steady_timer wake; ///< never expires; cancelling it wakes the writer
@@ -92,8 +96,11 @@ class BeastExchange final : public Exchange {
       : reply_(std::move(reply)), app_(&app), head_only_(head_only) {}
   ~BeastExchange() override {
     reply_->on_gone = nullptr; // the application has destroyed the exchange
-    if (!reply_->begun && !reply_->gone)
-      respond(app_->refuse(500, "the request was dropped without an answer", nullptr));
+    try {
+      if (!reply_->begun && !reply_->gone)
+        respond(app_->refuse(500, "the request was dropped without an answer", nullptr));
+    } catch (...) { // NOLINT(bugprone-empty-catch)
+    }
     if (!reply_->finished && !reply_->gone) { // an incomplete response: the client sees the connection end
       reply_->leave();
     }
@@ -102,18 +109,19 @@ class BeastExchange final : public Exchange {
   void respond(HttpResponse response) override {
     if (reply_->gone || reply_->begun) return;
     reply_->keep_alive = reply_->keep_alive && !response.close;
-    reply_->begun = reply_->finished = true;
     head_only_ = head_only_ || response.status == 204;
-    reply_->unsent = http_head(response, static_cast<std::int64_t>(response.body.size()), *reply_);
-    if (!head_only_) reply_->unsent += response.body;
+    std::string text = http_head(response, static_cast<std::int64_t>(response.body.size()), *reply_);
+    if (!head_only_) text += response.body;
+    reply_->unsent = std::move(text);
+    reply_->begun = reply_->finished = true;
     reply_->notify();
   }
   void begin(HttpResponse head) override {
     if (reply_->gone || reply_->begun) return;
     reply_->keep_alive = reply_->keep_alive && !head.close && reply_->chunked;
-    reply_->begun = true;
     head_only_ = head_only_ || head.status == 204;
     reply_->unsent = http_head(head, -1, *reply_);
+    reply_->begun = true;
     if (!head.body.empty()) send(head.body);
     reply_->notify();
   }
@@ -183,9 +191,10 @@ class OpenConnection {
   ~OpenConnection() = default;
 };
 
-/// Reads one connection's requests and writes the responses.
+/// Reads one connection's requests and writes the responses. Shared, because a read that is under way when a write
+/// throws ends later than `run`.
 template <class Connection>
-class HttpSession final : public OpenConnection {
+class HttpSession final : public OpenConnection, public std::enable_shared_from_this<HttpSession<Connection>> {
  public:
   using Stream = typename Connection::Stream;
 
@@ -200,16 +209,20 @@ class HttpSession final : public OpenConnection {
         bodies_(&bodies),
         full_(full) {}
 
-  /// Serves requests until the client or the server ends the connection.
+  /// Serves requests until the client or the server ends the connection, or an exception does.
   detail::asio::awaitable<void> run() {
-    lowest().expires_after(head_time()); // the handshake has the same time limit as a head
-    if (!co_await connection_->greet(stream_)) co_return;
-    for (bool first = true; !*draining_ || first; first = false) {
-      if (!co_await take_request(first)) break;
-      watch();
-      if (!co_await write()) break;
+    try {
+      lowest().expires_after(head_time()); // the handshake has the same time limit as a head
+      if (!co_await connection_->greet(stream_)) co_return;
+      for (bool first = true; !*draining_ || first; first = false) {
+        if (!co_await take_request(first)) break;
+        watch();
+        if (!co_await write()) break;
+      }
+      co_await part();
+    } catch (...) {
+      cut();
     }
-    co_await part();
   }
   void close_if_idle() override {
     if (reply_ == nullptr && !reading_) cut();
@@ -422,7 +435,12 @@ class HttpSession final : public OpenConnection {
     const bool head_only = request.method == "HEAD";
     lowest().expires_never();
     buffer_.shrink_to_fit(); // during a long stream the client sends nothing
-    app_->handle(std::move(request), std::make_unique<detail::BeastExchange>(reply_, *app_, head_only));
+    auto exchange = std::make_unique<detail::BeastExchange>(reply_, *app_, head_only);
+    try {
+      app_->handle(std::move(request), std::move(exchange));
+    } catch (
+        ...) { // NOLINT(bugprone-empty-catch): the exchange has answered 500, or has ended a response that had begun
+    }
   }
   /// Gives up the response and the connection.
   void drop() {
@@ -480,15 +498,20 @@ class HttpSession final : public OpenConnection {
   /// notice that the client has disconnected, and a stream would continue. And a coroutine beside `write`, which takes
   /// a kilobyte more for each stream.)
   void watch() {
+    stream_.async_read_some(
+        buffer_.prepare(std::clamp(buffer_.size(), watch_bytes, read_bytes)),
+        [this, self = this->shared_from_this()](boost::system::error_code error, std::size_t bytes) {
+          watching_ = false;
+          buffer_.commit(bytes); // even if the response is complete by now
+          if (reply_->sent || reply_->gone) return reply_->notify();
+          if (error || buffer_.size() > limits_->max_ahead) return drop();
+          try {
+            watch();
+          } catch (...) {
+            drop();
+          }
+        });
     watching_ = true;
-    stream_.async_read_some(buffer_.prepare(std::clamp(buffer_.size(), watch_bytes, read_bytes)),
-                            [this](boost::system::error_code error, std::size_t bytes) {
-                              watching_ = false;
-                              buffer_.commit(bytes); // even if the response is complete by now
-                              if (reply_->sent || reply_->gone) return reply_->notify();
-                              if (error || buffer_.size() > limits_->max_ahead) return drop();
-                              watch();
-                            });
   }
 
   static constexpr std::size_t read_bytes = 4096;
