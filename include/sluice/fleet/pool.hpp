@@ -39,6 +39,7 @@ struct EngineNews {
   SentSince queued;         ///< sent to it, and not yet taken
   Seconds next = never_due; ///< when it has something to do; `never_due`: when it gets a request
   std::int64_t steps = 0;   ///< iterations so far
+  bool idle = true;         ///< it has nothing to compute until `next`: its report stays true
   bool dead = false, failed = false;
 };
 
@@ -101,10 +102,7 @@ class Pool {
   void advance(std::size_t i, Seconds until, RouterReads reads) {
     Station& station = stations_[i];
     if (station.news.dead || station.news.failed) return;
-    if (station.news.next == never_due && station.queue.empty() && until < station.dies) { // it is idle, and stays so
-      station.news.report.when = until;
-      return;
-    }
+    if (station.news.next == never_due && station.queue.empty() && until < station.dies) return; // it stays idle
     const Seconds stop = std::min(until, station.dies);
     const bool idle = run(station, stop);
     EngineNews& news = station.news;
@@ -122,6 +120,7 @@ class Pool {
     news.next =
         idle ? std::min(station.queue.empty() ? never_due : station.queue.front().ready, engine.next_load()) : taken;
     if (news.dead) news.next = never_due;
+    news.idle = idle;
     news.steps = engine.steps();
   }
   [[nodiscard]] const EngineNews& news(std::size_t i) const { return stations_[i].news; }
