@@ -27,14 +27,14 @@ std::vector<std::uint32_t> route_by_events(std::size_t count, const sluice::Serv
   std::priority_queue<End, std::vector<End>, std::greater<>> ends;
   const auto start = [&](std::size_t i, double now) {
     engines[i].idle_until(Seconds{now});
-    for (const RequestSpec& one : pending[i]) REQUIRE(engines[i].submit(one));
-    pending[i].clear();
-    sent[i] = {};
     const View view = engines[i].view();
     reports[i].when = Seconds{now};
     reports[i].waiting = static_cast<std::int32_t>(view.waiting);
     reports[i].preempted = static_cast<std::int32_t>(view.preempted.size());
     reports[i].running = static_cast<std::int32_t>(view.running.size());
+    sent[i] = {static_cast<std::int32_t>(pending[i].size()), {}}; // taken now, and not in the report
+    for (const RequestSpec& one : pending[i]) REQUIRE(engines[i].submit(one));
+    pending[i].clear();
     busy[i] = engines[i].step() == Stepped::ran ? 1 : 0;
     if (busy[i] != 0) ends.push({engines[i].now().count(), i});
   };

@@ -5,6 +5,8 @@
 
 #include "fleet/by_events.hpp"
 
+#include <cmath>
+
 using namespace sluice;
 using sluice_test::GroupedPrompts;
 using sluice_test::Heard;
@@ -44,4 +46,43 @@ TEST_CASE("windows of a microsecond route every request as events do, and long o
       CHECK(shares[2] < shares[0]);
     }
   }
+}
+
+TEST_CASE("the age of a report is the time since its engine's last iteration began, or since the window if it idled") {
+  constexpr double window = 0.2;
+  std::size_t busy = 0, idle = 0;
+  for (const double rate : {1.0, 4.0, 20.0}) { // one engine: what it does depends on no router
+    GroupedPrompts reader(150, rate, 6, 2);
+    const auto requests = read_all(reader);
+    REQUIRE(requests);
+    auto engine = VllmRecompute::make(configure<VllmRecompute>(small_server()));
+    REQUIRE(engine);
+    std::vector<std::pair<double, double>> iterations; // begin and end
+    for (std::size_t next = 0;;) {
+      for (; next < requests->size() && (*requests)[next].arrival <= engine->now(); ++next)
+        REQUIRE(engine->submit((*requests)[next]));
+      const double begin = engine->now().count();
+      if (engine->step() == Stepped::ran) {
+        iterations.emplace_back(begin, engine->now().count());
+      } else {
+        if (next == requests->size()) break;
+        engine->idle_until((*requests)[next].arrival);
+      }
+    }
+    Heard heard;
+    const FleetSummary summary = sluice_test::serve_small<LeastLoaded, VllmRecompute>(
+        1, 150, rate, LeastLoaded{Seconds{window}}, {}, heard, 2);
+    CHECK(summary.windows == heard.windows);
+    CHECK(summary.age.count() == 150);
+    for (const FleetChoice& choice : heard.choices) {
+      const double began = std::floor(choice.now.count() / window) * window;
+      double told = began;
+      for (const auto& [begin, end] : iterations)
+        if (begin < began && end > began) told = begin;
+      ++(told < began ? busy : idle);
+      CHECK(choice.age.count() == doctest::Approx(choice.now.count() - told).epsilon(1e-9));
+    }
+  }
+  CHECK(busy > 50);
+  CHECK(idle > 50);
 }

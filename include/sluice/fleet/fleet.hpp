@@ -92,7 +92,8 @@ class Fleet {
   template <class Clients, FleetListener Listener>
   Status run_clients(Clients& loop, Listener&& listener) {
     ThreadPool threads(std::max(1, settings_.threads));
-    for (std::int64_t window = 0;; ++summary_.windows) {
+    for (std::int64_t window = 0;;) {
+      ++summary_.windows;
       const Seconds begin = at(window), until = at(window + 1);
       if (Status status = begin_window(begin, listener); !status) return status;
       if (Status status = take_arrivals(loop, begin, until); !status) return status;
@@ -240,8 +241,8 @@ class Fleet {
         front.reports.resize(front.engines);
         for (std::size_t i = 0; i < front.engines; ++i) {
           front.reports[i] = front.news[i].report;
-          // An engine without work says so when it is asked.
-          if (front.news[i].next > begin) front.reports[i].when = std::max(front.reports[i].when, begin);
+          // An engine without work says so when it is asked. One that computes said what it says before its iteration.
+          if (front.news[i].idle) front.reports[i].when = std::max(front.reports[i].when, begin);
         }
       }
       listener(FleetWindow{begin, static_cast<std::uint32_t>(offset(p)), front.reports, front.sent});

@@ -36,9 +36,10 @@ struct SentRequest {
 /// What an engine tells at the end of a window. Ranks exchange it.
 struct EngineNews {
   EngineReport report;
-  SentSince queued;         ///< sent to it, and not yet taken
+  SentSince queued;         ///< sent to it, and not in its report
   Seconds next = never_due; ///< when it has something to do; `never_due`: when it gets a request
   std::int64_t steps = 0;   ///< iterations so far
+  bool idle = true;         ///< it has nothing to compute until `next`: its report stays true
   bool dead = false, failed = false;
 };
 
@@ -101,10 +102,7 @@ class Pool {
   void advance(std::size_t i, Seconds until, RouterReads reads) {
     Station& station = stations_[i];
     if (station.news.dead || station.news.failed) return;
-    if (station.news.next == never_due && station.queue.empty() && until < station.dies) { // it is idle, and stays so
-      station.news.report.when = until;
-      return;
-    }
+    if (station.news.next == never_due && station.queue.empty() && until < station.dies) return; // it stays idle
     const Seconds stop = std::min(until, station.dies);
     const bool idle = run(station, stop);
     EngineNews& news = station.news;
@@ -118,10 +116,13 @@ class Pool {
     write_counts(station);
     if (reads.prefill || reads.pace) note_work(engine, reads, news.report);
     const Seconds taken = std::max(engine.now(), stop);
-    news.queued = {static_cast<std::int32_t>(station.queue.size()), station.queued};
+    // `to_prefill` has the prompts that it took since.
+    news.queued = {static_cast<std::int32_t>(station.queue.size()) + station.taken.requests,
+                   station.queued + (reads.prefill ? Tokens{0} : station.taken.prompts)};
     news.next =
         idle ? std::min(station.queue.empty() ? never_due : station.queue.front().ready, engine.next_load()) : taken;
     if (news.dead) news.next = never_due;
+    news.idle = idle;
     news.steps = engine.steps();
   }
   [[nodiscard]] const EngineNews& news(std::size_t i) const { return stations_[i].news; }
@@ -190,6 +191,7 @@ class Pool {
     Engine engine;
     RingQueue<SentRequest> queue; ///< by the order in which they were sent
     Tokens queued{0};             ///< their prompts
+    SentSince taken;              ///< from the queue, since the engine's report
     RingQueue<Live> live;         ///< by the engine's id from `first_id` on
     std::uint32_t first_id = 0;
     Seconds dies = never_due;
@@ -203,8 +205,8 @@ class Pool {
   static bool run(Station& station, Seconds stop) {
     Engine& engine = station.engine;
     while (engine.now() < stop) {
+      note_counts(station, engine.now()); // of the last iteration's end: it knows of nothing that came since
       while (!station.queue.empty() && station.queue.front().ready <= engine.now()) take_next(station);
-      note_counts(station, engine.now());
       const Stepped stepped = engine.step();
       if (stepped == Stepped::failed)
         station.status = engine.status();
@@ -226,6 +228,8 @@ class Pool {
   static void take_next(Station& station) {
     SentRequest& request = station.queue.front();
     station.live.push_back({request.number, request.keys.empty() ? BlockKey{} : request.keys.front()});
+    ++station.taken.requests;
+    station.taken.prompts += request.spec.prompt;
     (void)station.engine.submit(request.spec, request.keys, Tokens{0}, request.arrived);
     station.queued -= request.spec.prompt;
     request.keys = {};
@@ -234,6 +238,7 @@ class Pool {
   static void note_counts(Station& station, Seconds when) {
     station.counts = station.engine.counts();
     station.news.report.when = when;
+    station.taken = {};
   }
   static void write_counts(Station& station) {
     const EngineCounts& counts = station.counts;
