@@ -50,7 +50,8 @@ std::vector<double> values_of(const Figure& figure, std::span<const Ran> runs) {
   return values;
 }
 
-/// "precise: tokens/s +4.1 % [+2.0, +6.2]" of each judged figure, against the first router's runs.
+/// "precise: tokens/s +4.1 % [+2.0, +6.2]" of each judged figure, against the first router's runs. Of windows in how
+/// many it is more or less, which is what decides there (docs/metrics.md).
 std::string differences_of(std::span<const RouterRuns> all, bool windows) {
   std::string out;
   const RouterRuns& first = all.front();
@@ -61,13 +62,16 @@ std::string differences_of(std::span<const RouterRuns> all, bool windows) {
       const auto figure =
           std::find_if(all_figures.begin(), all_figures.end(), [&](const Figure& f) { return f.key == key; });
       const std::vector<double> a = values_of(*figure, one.runs), b = values_of(*figure, first.runs);
-      if (std::isnan(a.front()) || std::isnan(b.front()) || !has_interval(key, windows, a.size())) continue;
-      const Paired pair = paired(a, b);
+      if (std::isnan(a.front()) || std::isnan(b.front()) || (!windows && !has_interval(key, windows, a.size())))
+        continue;
+      const Paired pair = windows ? by_signs(paired(a, b)) : paired(a, b);
       const double scale = figure->unit == Unit::share ? 100 : 100 / std::abs(mean_of(b));
       out += fmt::format("{}{} {} {}", between, figure->group.empty() ? figure->head : figure->group,
                          sluice::detail::signed_text(pair.difference.mean * scale),
                          figure->unit == Unit::share ? "points" : "%");
-      if (pair.judged())
+      if (pair.judged() && windows)
+        out += fmt::format(" (more in {}, less in {}{})", pair.wins, pair.losses, pair.tie() ? ": a tie" : "");
+      else if (pair.judged())
         out += fmt::format(" [{}, {}]{}", sluice::detail::signed_text(pair.difference.least * scale),
                            sluice::detail::signed_text(pair.difference.most * scale), pair.tie() ? ", a tie" : "");
       between = "; ";
@@ -136,6 +140,10 @@ std::string json_of(std::span<const RouterRuns> all, std::span<const std::uint64
       json.key(figure.key).value(of.mean);
       if (of.known())
         json.key(std::string{figure.key} + "_interval").begin_array().value(of.least).value(of.most).end_array();
+      if (one.runs.size() < 2) continue;
+      json.key(std::string{figure.key} + "_each").begin_array();
+      for (const double value : values_of(figure, one.runs)) json.value(value);
+      json.end_array();
     }
     const auto sum = [&](auto count) {
       std::int64_t total = 0;
