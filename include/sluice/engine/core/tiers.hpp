@@ -173,9 +173,10 @@ class Tiers {
     for (; arrived < waiting_.size() && static_cast<double>(waiting_[arrived].end) <= crossed_ + nearly; ++arrived) {
       const Write& write = waiting_[arrived];
       const std::span<const BlockKey> keys(write.keys);
-      if (expected(0, keys.first(write.known)) < write.known) continue; // evicted meanwhile
+      const std::size_t known = expected(0, keys);
+      if (known < write.known) continue; // evicted meanwhile
       used_again(keys.first(write.known), write.before, now);
-      send(0, {keys, {}, write.worth}, now);
+      send_behind(known, 0, {keys, {}, write.worth}, now);
     }
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(arrived));
   }
@@ -535,7 +536,10 @@ class Tiers {
   /// Blocks go to a tier on its channel, except for those that it has. Of a request's blocks those do not go either
   /// that are on their way to it.
   void send(std::size_t to, const Run& run, Seconds now) {
-    const std::size_t known = run.evicted ? 0 : expected(to, run.keys);
+    send_behind(run.evicted ? 0 : expected(to, run.keys), to, run, now);
+  }
+  /// The same, of which the tier has the first `known`, or they are on their way to it.
+  void send_behind(std::size_t known, std::size_t to, const Run& run, Seconds now) {
     std::int64_t missing = 0;
     for (const BlockKey key : run.keys.subspan(known)) missing += levels_[to].store.holds(key) ? 0 : 1;
     transfer(to, run, missing, now);

@@ -358,29 +358,33 @@ class TierStore {
 
   template <class Evicted>
   std::size_t store_recent(std::span<const BlockKey> keys, Evicted& evicted) {
-    if (size_ + keys.size() > capacity_) { // first the held blocks become recent, so that others are evicted
-      std::size_t wanted = keys.size();
-      for (std::size_t i = keys.size(); i-- > 0;) {
-        if (i >= ahead) index_.prefetch(keys[i - ahead]);
-        if (const std::uint32_t block = block_of(keys[i]); block != nobody) {
-          move(block, 0);
-          --wanted;
-        }
-      }
-      while (size_ + wanted > capacity_) evict(oldest_of(0), evicted);
-      if (wanted == 0) return 0;
-    }
-    std::size_t stored = 0;
-    for (std::size_t i = keys.size(); i-- > 0;) {
+    // The held blocks become recent first, so that others are evicted. Most often they are the first of `keys`, and
+    // those behind them are missing.
+    std::size_t end = keys.size(); // of the last held one
+    for (; end > 0 && block_of(keys[end - 1]) == nobody; --end)
+      if (end > ahead) index_.prefetch(keys[end - 1 - ahead]);
+    std::size_t wanted = keys.size() - end;
+    for (std::size_t i = end; i-- > 0;) {
       if (i >= ahead) index_.prefetch(keys[i - ahead]);
-      if (const std::uint32_t block = block_of(keys[i]); block != nobody) {
+      if (const std::uint32_t block = block_of(keys[i]); block != nobody)
         move(block, 0);
-        continue;
-      }
-      insert(keys[i], 0);
-      ++stored;
+      else
+        ++wanted;
     }
-    return stored;
+    while (size_ + wanted > capacity_) evict(oldest_of(0), evicted);
+    if (wanted == 0) return 0;
+    std::uint32_t newer = end > 0 ? block_of(keys[end - 1]) : nobody; // the missing ones precede it, the last one first
+    for (std::size_t i = keys.size(); i-- > end;) {
+      const std::uint32_t block = new_block(keys[i]);
+      link(block, 0, newer == nobody ? lists_[0].newest : blocks_[newer].older, newer);
+      ++size_;
+    }
+    if (wanted == keys.size() - end) return wanted;
+    for (std::size_t i = end; i-- > 0;) { // gaps among the held ones
+      const std::uint32_t block = block_of(keys[i]);
+      block != nobody ? move(block, 0) : void(insert(keys[i], 0));
+    }
+    return wanted;
   }
 
   // LFU ---------------------------------------------------------------------------------------------------------------

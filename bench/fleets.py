@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Prints docs/fleet.md's table of offload systems times routers.
+
+usage: fleets.py [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [WORKLOAD...]
+
+Each cell is one system on all engines behind one router, by sluice-fleet: SLO attainment in percent, and mean TTFT in
+seconds, each marked if it differs from the first cell's of its workload beyond chance. The tokens of an iteration are tuned for each
+cell: the value of `budgets` that keeps the most SLOs on the seeds of `tuned_on`, which are not judged. --data is the
+folder of public traces: data in $SLUICE_SHARED, or in shared/ beside the checkout. Reports stay in --kept (out/fleets)
+by what they were asked, so that an interrupted run goes on where it was.
+"""
+import argparse
+import hashlib
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+
+root = pathlib.Path(__file__).resolve().parent.parent
+
+systems = ["VllmPrefixCaching", "HiCache", "OrbitFlowCached", "Confluence"]
+routers = ["random", "load", "session", "estimated", "precise", "forecast"]
+budgets = ["512", "2048"]
+machine = ["--device", "a100-80", "--host-memory", "100GB", "--slo-scale", "1"]
+mooncake = ["--trace", "{data}/traces/mooncake_conversation.jsonl", "--slo-ttft", "30", "--slo-tbt", "0.1"]
+agents = ["--generate", "agents:sessions=40,rate=0.2,first=lognormal(24500,0.5),longest=65536", "--slo-ttft", "3",
+          "--slo-tbt", "0.05"]
+# Workload: flags, flags of the tuning, flags of what is judged.
+workloads = {
+    "Mooncake, 8 engines": (mooncake + ["--engines", "8"], ["--resample", "blocks:1500", "--limit", "1500", "--seeds", "101,102"],
+                            ["--windows", "8", "--limit", "1500"]),
+    "Mooncake, 16 engines": (mooncake + ["--engines", "16"], ["--resample", "blocks:1500", "--limit", "1500", "--seeds", "101,102"],
+                             ["--windows", "8", "--limit", "1500"]),
+    "agents, 2 engines": (agents + ["--engines", "2"], ["--seeds", "101,102"], ["--seeds", "1..8"]),
+}
+
+
+def rows_of(options, system, flags, budget):
+    """Returns sluice-fleet's rows by router."""
+    command = [str(options.bin / "sluice-fleet"), "--system", system, "--router", ",".join(routers), "--json", "--quiet",
+               "--max-batch-tokens", budget, *machine, *(flag.format(data=options.data) for flag in flags)]
+    version = subprocess.run([command[0], "--version"], check=True, capture_output=True, text=True).stdout
+    name = hashlib.sha256("\n".join([version, *command[1:]]).encode()).hexdigest()[:16] + ".json"
+    path = options.kept / name
+    if not path.exists():
+        print("+", " ".join(command[1:]), file=sys.stderr, flush=True)
+        run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode != 0:
+            sys.exit(run.stderr)
+        path.write_text(run.stdout)
+    return {row["router"]: row for row in json.loads(path.read_text())["rows"]}
+
+
+def sign_p(wins, losses):
+    """The two-sided sign test, as docs/metrics.md decides over windows."""
+    n, few = wins + losses, min(wins, losses)
+    return min(1.0, 2 * sum(math.comb(n, i) for i in range(few + 1)) / 2 ** n)
+
+
+def mark(row, base, figure):
+    """'+' if a row has more of a figure than the base in more of the judged parts than chance explains, '-' if less."""
+    pairs = list(zip(row[figure + "_each"], base[figure + "_each"]))
+    wins, losses = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
+    return "" if sign_p(wins, losses) > 0.05 else "+" if wins > losses else "-"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    shared = pathlib.Path(os.environ.get("SLUICE_SHARED", root.parent / "shared"))
+    parser.add_argument("--bin", type=pathlib.Path, default=root / "build/release/bin")
+    parser.add_argument("--data", type=pathlib.Path, default=shared / "data")
+    parser.add_argument("--kept", type=pathlib.Path, default=root / "out/fleets")
+    parser.add_argument("workload", nargs="*", default=list(workloads))
+    options = parser.parse_args()
+    for name in options.workload:
+        if name not in workloads:
+            parser.error(f"there is no workload '{name}'; expected some of: {', '.join(workloads)}")
+    options.kept.mkdir(parents=True, exist_ok=True)
+    print("| workload | system | " + " | ".join(routers) + " |\n|---|---|" + "---:|" * len(routers))
+    for name in options.workload:
+        flags, tuning, judged = workloads[name]
+        base = None
+        for system in systems:
+            tuned = {budget: rows_of(options, system, flags + tuning, budget) for budget in budgets}
+            cells = []
+            for router in routers:
+                best = max(budgets, key=lambda budget: tuned[budget][router]["slo_attainment"])
+                row = rows_of(options, system, flags + judged, best)[router]
+                base = base or row
+                cells.append(f"{100 * row['slo_attainment']:.1f}{mark(row, base, 'slo_attainment')}, "
+                             f"{row['mean_ttft_s']:.2f}{mark(row, base, 'mean_ttft_s')}")
+            print(f"| {name} | {system} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
