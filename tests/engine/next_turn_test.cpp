@@ -18,10 +18,10 @@ namespace sluice::testing::tiers {
 
 namespace {
 
-/// Serves 50 sessions of three turns; later turns come `later` seconds after the answer. Checks that each finds the
-/// whole blocks that the turn before has left.
+/// Serves 50 sessions of three turns; later turns come `later` seconds after the answer. Checks how many of these 100
+/// find the whole blocks that the turn before has left.
 template <class E>
-void check_turns(const char* name, double rate, const char* later) {
+void check_turns(const char* name, double rate, const char* later, std::size_t whole = 100) {
   INFO(name);
   CAPTURE(rate);
   INFO(later);
@@ -45,15 +45,17 @@ void check_turns(const char* name, double rate, const char* later) {
     if (record.found.count() >= left / 16 * 16) ++hits;
   }
   CHECK(turns == 100);
-  CHECK(hits == 100);
+  CHECK(hits == whole);
 }
 
 } // namespace
 
-TEST_CASE("a turn that comes at once after an answer finds in simulation what its session has left, 100 of 100 times") {
+TEST_CASE("a turn that comes at once after an answer finds in simulation what the device keeps of its session") {
   for (const double rate : {1e5, 1e6, 1e8}) // on a slow link most of it has not crossed yet, but it is on the device
     for (const char* later : {"0", "0.0005", "0.001"}) check_turns<Tried<HiCache>>("HiCache", rate, later);
-  // Where the device keeps nothing, the blocks of the last iteration must have crossed.
+  // Where the device keeps nothing, the blocks of the last iteration must have crossed: it may have filled a block, and
+  // a simulated turn that comes at once does not wait for its copy.
+  check_turns<Tried<OrbitFlowCached>>("OrbitFlowCached", 1e8, "0", 97);
   for (const char* later : {"0.0005", "0.001"}) check_turns<Tried<OrbitFlowCached>>("OrbitFlowCached", 1e8, later);
 }
 

@@ -147,7 +147,10 @@ TEST_CASE("a report of several benchmarks: one is chosen, or the refusal says ho
             .line()
             .find(": GuideLLM's report has 2 benchmarks, and 3 is chosen; expected") != std::string::npos);
   const ResultFile one(aiperf);
-  CHECK(read_load_result(one.path, 1).error().line().find("--benchmark: a result of") == 0);
+  CHECK(read_load_result(one.path, 1).error().line() ==
+        "--benchmark: a result of AIPerf (`profile_export.jsonl`) is one benchmark; expected no such flag, or a report "
+        "of several (GuideLLM, "
+        "vllm bench serve, SGLang bench_serving)");
 }
 
 TEST_CASE("vllm bench serve --append-result: a line per run, of which one is chosen") {
@@ -160,6 +163,9 @@ TEST_CASE("vllm bench serve --append-result: a line per run, of which one is cho
   CHECK(read_load_result(file.path, 2)->requests.at(1).due_s == 300);
   CHECK(refusal_of(line + "\n" + later).find(": vllm bench serve's report has 2 benchmarks; expected") == 0);
   CHECK(read_result(line).requests.size() == 2);
+  const ResultFile broken("\n" + line + "\n \n\n{\"input_lens\": [1,}\n"); // of line 5; empty lines count
+  CHECK(read_load_result(broken.path, 1)->requests.at(0).due_s == 100);
+  CHECK(read_load_result(broken.path, 2).error().line().find(broken.path + ":5:") == 0);
   CHECK(refusal_of(R"({"num_prompts": 5, "burstiness": 1.0, "completed": 5})")
             .find(": it is a result of vllm bench serve, and input_lens is missing; expected a result of "
                   "--save-detailed") == 0);
@@ -177,6 +183,10 @@ TEST_CASE("AIPerf: requests of the warm-up and cancelled ones are left out and c
   CHECK(result.warm_up == 1);
   CHECK(result.failed == 2);
   CHECK(whole_trace(result, "t")->remark == "2 failed requests left out, 1 warm-up request left out");
+  const std::string warm = with(R"("benchmark_phase": "warmup")");
+  CHECK(refusal_of(warm + warm) ==
+        ": it is a result of AIPerf without requests: 2 of the warm-up, 0 failed; expected requests that got their "
+        "tokens");
 }
 
 TEST_CASE("SGLang: a line per run, refused by name without the times of sending") {

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <new>
 #include <set>
 #include <string>
 #include <vector>
@@ -38,6 +39,7 @@ struct Seen {
   HttpResponse response;
   HttpHeaders trailers;
   bool begun = false, finished = false;
+  bool breaks = false; ///< nothing more can be sent
   std::function<void()> gone;
 
   [[nodiscard]] json body() const { return json::parse(response.body); }
@@ -69,7 +71,10 @@ class TestExchange final : public Exchange {
     seen_->response = std::move(head);
     seen_->begun = true;
   }
-  void send(std::string_view piece) override { seen_->response.body += piece; }
+  void send(std::string_view piece) override {
+    if (seen_->breaks) throw std::bad_alloc();
+    seen_->response.body += piece;
+  }
   void finish(const HttpHeaders& trailers) override {
     seen_->finished = true;
     seen_->trailers = trailers;
@@ -471,6 +476,20 @@ TEST_CASE("OpenAiApp cancels the generations of a client that left") {
   CHECK(world.app->under_way() == 0);
   world.happen({world.event(3, Kind::tokens, "y"), world.event(0, Kind::accepted)});
   CHECK(world.app->metrics().left == 2);
+}
+
+TEST_CASE("OpenAiApp gives up a request whose answer cannot be written, and serves the others of the same step") {
+  World world;
+  const auto broken = world.ask("POST", "/v1/completions", R"({"prompt":"a","stream":true,"n":2})");
+  const auto other = world.ask("POST", "/v1/completions", R"({"prompt":"a"})");
+  broken->breaks = true;
+  world.happen({world.event(0, Kind::accepted), world.event(1, Kind::accepted), world.event(0, Kind::tokens, "x"),
+                world.event(2, Kind::accepted), world.event(2, Kind::tokens, "y"), world.event(2, Kind::ended)});
+  CHECK(other->finished);
+  CHECK(json::parse(other->response.body)["choices"][0]["text"] == "y");
+  CHECK(!broken->finished);
+  CHECK(world.engine.cancelled.size() == 2);
+  CHECK(world.app->under_way() == 0);
 }
 
 TEST_CASE("OpenAiApp counts what its clients count") {
@@ -1034,6 +1053,12 @@ TEST_CASE("OpenAiApp logs and counts every answer once, whatever its status") {
         "code=\"413\",route=\"/v1/completions\"} 1\n", "code=\"202\",route=\"other\"} 1\n",
         "code=\"200\",route=\"/v1/completions\"} 1\n", "code=\"499\",route=\"/v1/completions\"} 1\n"})
     CHECK_MESSAGE(text.find(std::string{"sluice:answers_total{model_name=\"tiny\",engine=\"0\","} + labels) !=
+                      std::string::npos,
+                  labels);
+  for (const char* labels : {"handler=\"/health\",method=\"GET\",status=\"2xx\"} 1\n",
+                             "handler=\"/v1/completions\",method=\"POST\",status=\"2xx\"} 1\n",
+                             "handler=\"/v1/completions\",method=\"POST\",status=\"4xx\"} 4\n"})
+    CHECK_MESSAGE(text.find(std::string{"http_requests_total{model_name=\"tiny\",engine=\"0\","} + labels) !=
                       std::string::npos,
                   labels);
 }

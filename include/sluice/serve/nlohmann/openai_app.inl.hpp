@@ -199,6 +199,14 @@ SLUICE_SERVER_INLINE void OpenAiApp::take(const std::vector<GenerationEvent>& ev
   std::vector<Passed> passed;
   std::vector<std::pair<std::uint64_t, std::size_t>> touched; // each request, and the position in `passed` after its
                                                               // last entry
+  // An exception is one of a request's answer: others' events must not be lost with it.
+  const auto give_up = [this](Job& job) {
+    metrics_.failed += 1;
+    note_end(job, "error", job.job.begun() ? 200 : 500);
+    job.error = "its answer could not be written";
+    for (const GenerationId id : job.ids) metrics_.slos.fail(id);
+    job.job.abandon();
+  };
   for (const GenerationEvent& event : events) {
     using Is = GenerationEvent::Kind;
     if (event.kind == Is::ended || event.kind == Is::refused || event.kind == Is::failed) queue_.left(event.id);
@@ -208,7 +216,11 @@ SLUICE_SERVER_INLINE void OpenAiApp::take(const std::vector<GenerationEvent>& ev
     Job& job = jobs_.at(key);
     const std::int64_t before = job.job.usage().completion;
     const bool was_over = job.job.over() || job.job.stopped(at);
-    job.job.take(at, event);
+    try {
+      job.job.take(at, event);
+    } catch (...) {
+      give_up(job);
+    }
     const std::int64_t tokens = job.job.usage().completion - before;
     if (!was_over) {
       count(job, at, event, tokens, now);
@@ -222,8 +234,12 @@ SLUICE_SERVER_INLINE void OpenAiApp::take(const std::vector<GenerationEvent>& ev
   for (std::size_t i = 0; i < touched.size(); ++i) {
     const auto found = jobs_.find(touched[i].first);
     if (found != jobs_.end()) {
-      if (found->second.job.ends()) found->second.job.tell(outcome_of(found->second, now).headers());
-      found->second.job.flush();
+      try {
+        if (found->second.job.ends()) found->second.job.tell(outcome_of(found->second, now).headers());
+        found->second.job.flush();
+      } catch (...) {
+        give_up(found->second);
+      }
       settle(found);
     }
     if (i % timed_together != timed_together - 1 && i + 1 != touched.size()) continue;

@@ -64,9 +64,15 @@ class LoadRequests {
   }
   Expected<LoadResult> take(const std::string& path) {
     if (wrong_) return *wrong_;
-    if (result_.requests.empty())
-      return Error{ErrorCode::bad_input, path, "it is a result of " + std::string{result_.kind} + " without requests",
+    if (result_.requests.empty()) {
+      const std::string counted = result_.warm_up + result_.failed == 0
+                                      ? std::string{}
+                                      : ": " + std::to_string(result_.warm_up) + " of the warm-up, " +
+                                            std::to_string(result_.failed) + " failed";
+      return Error{ErrorCode::bad_input, path,
+                   "it is a result of " + std::string{result_.kind} + " without requests" + counted,
                    "requests that got their tokens"};
+    }
     std::stable_sort(result_.requests.begin(), result_.requests.end(),
                      [](const ClientRecord& a, const ClientRecord& b) {
                        return std::pair{a.due_s, a.record.queued} < std::pair{b.due_s, b.record.queued};
@@ -198,22 +204,29 @@ inline Expected<LoadResult> read_runs(const std::string& path, std::int64_t want
   const Expected<std::string> text = read_json_text(path, std::size_t{1} << 30);
   if (!text) return text.error();
   const bool sglang = kind.generator == LoadGenerator::sglang;
-  std::vector<std::string_view> runs;
+  struct Run {
+    std::string_view text;
+    std::int64_t line = 1;
+  };
+  std::vector<Run> runs;
+  std::int64_t number = 0;
   for (std::string_view rest = *text; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) runs.push_back(line);
+    ++number;
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) runs.push_back({line, number});
   }
-  if (!sglang && (runs.size() < 2 || !nlohmann::json::accept(runs.front()))) runs = {*text};
+  if (!sglang && (runs.size() < 2 || !nlohmann::json::accept(runs.front().text))) runs = {{*text}};
   Expected<std::size_t> chosen =
       chosen_benchmark(path, sglang ? "SGLang bench_serving" : "vllm bench serve", runs.size(), wanted);
   if (!chosen) {
     // A choice would not help a file whose runs cannot be read.
-    const Expected<nlohmann::json> first = parse_json_object(runs.empty() ? *text : runs.front(), path, 1);
+    const Run tried = runs.empty() ? Run{*text} : runs.front();
+    const Expected<nlohmann::json> first = parse_json_object(tried.text, path, tried.line);
     if (!first || first->contains("start_times")) return chosen.error();
     chosen = 0;
   }
-  const Expected<nlohmann::json> run = parse_json_object(runs[*chosen], path, static_cast<std::int64_t>(*chosen) + 1);
+  const Expected<nlohmann::json> run = parse_json_object(runs[*chosen].text, path, runs[*chosen].line);
   if (!run) return run.error();
   return read_lists(*run, path, kind);
 }
@@ -325,7 +338,7 @@ SLUICE_READERS_INLINE Expected<LoadResult> read_load_result(const std::string& p
   const LoadGenerator generator = (*kind)->generator;
   if (benchmark != 0 && (generator == LoadGenerator::blis || generator == LoadGenerator::aiperf))
     return Error{ErrorCode::bad_input, "--benchmark", "a result of " + std::string{(*kind)->name} + " is one benchmark",
-                 "no such flag, or GuideLLM's report"};
+                 "no such flag, or a report of several (GuideLLM, vllm bench serve, SGLang bench_serving)"};
   if (generator == LoadGenerator::sglang || generator == LoadGenerator::vllm_bench)
     return detail::read_runs(path, benchmark, **kind);
   if (generator == LoadGenerator::blis || generator == LoadGenerator::aiperf) {
