@@ -123,6 +123,15 @@ TEST_CASE("invalid sizes are refused by name") {
       {"cannot share", [](ModelShape& s) { s.kv_heads = 3; }},
       {"cannot share", [](ModelShape& s) { s.kv_heads = 2 * s.heads; }},
       {"head size", [](ModelShape& s) { s.head_dim = 0; }},
+      {"rotates is 129", [](ModelShape& s) { s.rotated = s.head_dim + 1; }},
+      {"rotates", [](ModelShape& s) { s.rotated = -2; }},
+      {"latents and states",
+       [](ModelShape& s) {
+         s.latent = {.rank = 64, .rotated = 16, .value = 64};
+         s.kv_heads = 1;
+         s.delta = {
+             .layers = LayerSet::all(1), .key_heads = 1, .value_heads = 1, .key_dim = 8, .value_dim = 8, .kernel = 4};
+       }},
       {"MLP", [](ModelShape& s) { s.mlp = 0; }},
       {"vocabulary", [](ModelShape& s) { s.vocabulary = 0; }},
       {"weight", [](ModelShape& s) { s.weight_element_bytes = 0; }},

@@ -89,7 +89,7 @@ class BasicEngine : public C {
   /// so that a later request finds them. `on_host`: how many of its oldest tokens have KV in the backend's host tier
   /// (`TokenWorld::find`), in whole blocks. In its first iteration it loads as many of these as Caching says, or all.
   /// `arrived`: how many of its oldest tokens, but not its last, have KV that came over a network (`arrive_with_kv`):
-  /// in simulations, for models whose layers are alike.
+  /// in simulations, for models whose layers are alike, if the engine's policies rebuild no layers.
   Expected<RequestId> submit(const RequestSpec& spec, std::span<const BlockKey> prompt_keys = {},
                              Tokens on_host = Tokens{0}, Tokens arrived = Tokens{0});
   /// Moves the ends of answers to requests of sessions, since the last call, into `answers`: those of requests that

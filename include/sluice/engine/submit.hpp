@@ -68,7 +68,9 @@ Expected<RequestId> BasicEngine<C>::submit(const RequestSpec& spec, std::span<co
   if (const Status status = detail::check_length(id, spec, core_.limits); !status.ok()) return refused(status);
   if (arrived.count() != 0)
     if (const Status status =
-            detail::check_arrived(id, spec, arrived, core_.geometry.alike(), is_real_time<backend_type>);
+            detail::check_arrived(id, spec, arrived, core_.geometry.alike(), is_real_time<backend_type>,
+                                  Rebuilds<typename C::placement_type> || KeepsStates<typename C::placement_type> ||
+                                      KeepsHidden<typename C::retention_type>);
         !status.ok())
       return refused(status);
   if constexpr (C::admission_type::knows_lengths)

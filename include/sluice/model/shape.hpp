@@ -251,6 +251,7 @@ inline Status check(const ModelShape& shape, const std::string& where) {
       {"the number of heads", shape.heads, 1, 1 << 12},
       {"the number of KV heads", shape.kv_heads, 1, 1 << 12},
       {"the head size", shape.head_dim, 1, 1 << 12},
+      {"the part of a head that rotates", shape.rotated, 0, shape.head_dim},
       {"the vocabulary", shape.vocabulary, 1, 1 << 24},
       {"the number of experts", shape.experts, 0, 1 << 12},
       {"the size of a weight in bytes", shape.weight_element_bytes, 1, 4},
@@ -277,6 +278,8 @@ inline Status check(const ModelShape& shape, const std::string& where) {
     }
   }
   if (shape.has_states()) {
+    if (shape.has_latents())
+      return Error{ErrorCode::bad_input, where, "the model has latents and states", "latent attention, or states"};
     const detail::ShapeField states[] = {
         {"the highest layer with a state", shape.delta.layers.highest(), 0, shape.layers - 1},
         {"the number of key heads of a state", shape.delta.key_heads, 1, 1 << 12},

@@ -128,6 +128,47 @@ TEST_CASE("transfers hide behind the own times of the layers before theirs") {
   }
 }
 
+TEST_CASE("MIRAGE lends as many layers as their own times hide, through slots that hide them") {
+  Random random{32};
+  int some = 0, less = 0;
+  for (int round = 0; round < 200; ++round) {
+    CAPTURE(round);
+    PatternCost cost;
+    cost.period = 2 + static_cast<int>(random.below(5));
+    cost.last = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(cost.period - 1)));
+    cost.compute_s = 3;
+    cost.transfer_s = 0.5 + 15 * random.uniform();
+    Machine machine(8 + static_cast<int>(random.below(50)), 3, 1);
+    Geometry& geometry = machine.view.geometry;
+    KvLayers differ; // the slow layers stream, or the others do
+    const bool slow = random.below(2) == 0;
+    for (int layer = 0; layer < geometry.layers; ++layer)
+      if ((layer % cost.period >= cost.period - cost.last) == slow) differ.streamable.insert(layer);
+    geometry.groups = &differ;
+    const auto task = machine.task(LayerBlocks{1 << 30}, LayerBlocks{0});
+    const WeightsTask<PatternCost> own{task.view, cost, task.claims, task.demand, task.own, task.steady, 0, 0};
+    StreamedStep step;
+    const auto hidden = [&](int layers, int slots) {
+      const WeightsLevel level = WeightsLevel::of(geometry, circular_layers(differ.streamable, layers), slots);
+      return step(own, level.plan) <= step(own, {}) * (1 + 1e-9);
+    };
+    int most = 0;
+    for (int alpha = 1; alpha + 2 <= differ.streamable.count(); ++alpha)
+      if (hidden(alpha + 1, 1) || hidden(alpha + 2, 2)) most = alpha;
+    ParameterRemap::State state;
+    std::vector<WeightsLevel> levels;
+    ParameterRemap{}.offer(own, state, levels);
+    REQUIRE(levels.size() == static_cast<std::size_t>(most));
+    if (most == 0) continue;
+    ++some;
+    less += most + 2 < differ.streamable.count() ? 1 : 0;
+    CHECK(levels[0].plan.level == most);
+    CHECK(step(own, levels[0].plan) <= step(own, {}) * (1 + 1e-9));
+  }
+  CHECK(some > 50);
+  CHECK(less > 20);
+}
+
 TEST_CASE("the smallest interval meets the SLO, and the next smaller ones do not unless they are uneven") {
   Random random{31};
   int some = 0;

@@ -6,6 +6,11 @@
 #include "world/local/counting_decoder.hpp"
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <thread>
+
 using namespace sluice;
 
 TEST_CASE("rates are measured with the decoder's own layers, for one row and for many") {
@@ -22,6 +27,36 @@ TEST_CASE("rates are measured with the decoder's own layers, for one row and for
   CHECK(rates.computing.count() > 0);
   CHECK(rates.copying.count() > 0);
   CHECK(rates.took.count() > 0);
+}
+
+namespace {
+
+/// Layers without a state take at least 4 ms.
+class SlowAttention final : public Decoder {
+ public:
+  explicit SlowAttention(const DecoderConfig& config) : config_(config) {}
+  [[nodiscard]] Bytes workspace(std::int64_t, std::int64_t) const override { return Bytes{0}; }
+  void begin(std::span<const std::int32_t>, std::span<const std::int32_t>) override {}
+  void layer(int at, const LayerWeights&, std::span<const SequenceRows>, int, int) override {
+    if (!config_.shape.delta.layers.contains(at)) std::this_thread::sleep_for(std::chrono::milliseconds(4));
+  }
+  [[nodiscard]] std::span<float> hidden_state(int) override { return {}; }
+  void logits(std::span<const int>, std::span<float>) override {}
+  [[nodiscard]] const DecoderConfig& config() const override { return config_; }
+
+ private:
+  const DecoderConfig& config_;
+};
+
+} // namespace
+
+TEST_CASE("where some layers have a state, the time of a layer is the mean over all layers") {
+  const ModelWeights weights = tiny_delta(); // two of eight layers attend
+  SlowAttention decoder{weights.config};
+  const LocalRates rates = measure_rates(weights, decoder, {});
+  const LayerWork work(weights.config.shape);
+  CHECK(rates.reading.count() <= work.weight_bytes(Tokens{1}) / 1e-3);
+  CHECK(rates.computing.count() <= work.linear_flops(Tokens{64}).count() / 1e-3);
 }
 
 TEST_CASE("a stated link rate is kept; otherwise the link is as fast as copying memory") {

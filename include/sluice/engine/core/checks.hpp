@@ -47,8 +47,10 @@ namespace sluice::detail {
 /// Checks that a request has a prompt and an output, and no more tokens than the context allows.
 [[nodiscard]] Status check_length(RequestId id, const RequestSpec& spec, const Limits& limits);
 
-/// Checks that a request may arrive with KV of `arrived` tokens. `alike`: the model's layers are.
-[[nodiscard]] Status check_arrived(RequestId id, const RequestSpec& spec, Tokens arrived, bool alike, bool real_time);
+/// Checks that a request may arrive with KV of `arrived` tokens. `alike`: the model's layers are. `rebuilds`: a policy
+/// may drop KV, and rebuild it from hidden states, which the engine that computed it did not send.
+[[nodiscard]] Status check_arrived(RequestId id, const RequestSpec& spec, Tokens arrived, bool alike, bool real_time,
+                                   bool rebuilds);
 
 /// The refusal of a request whose length its engine must know.
 [[nodiscard]] Status unknown_length(RequestId id);

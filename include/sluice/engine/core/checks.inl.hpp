@@ -111,7 +111,7 @@ SLUICE_INLINE Status check_length(RequestId id, const RequestSpec& spec, const L
 }
 
 [[gnu::cold]] SLUICE_INLINE Status check_arrived(RequestId id, const RequestSpec& spec, Tokens arrived, bool alike,
-                                                 bool real_time) {
+                                                 bool real_time, bool rebuilds) {
   if (arrived.count() < 0 || arrived >= spec.prompt)
     return refusal(ErrorCode::bad_input, id,
                    phrase("it arrives with KV of ", arrived.count(), " tokens of its prompt of ") +
@@ -120,6 +120,9 @@ SLUICE_INLINE Status check_length(RequestId id, const RequestSpec& spec, const L
   if (real_time || !alike)
     return refusal(ErrorCode::unsupported, id, "it arrives with KV",
                    real_time ? "a simulated engine" : "a model whose layers keep the same KV");
+  if (rebuilds)
+    return refusal(ErrorCode::unsupported, id, "it arrives with KV, without the hidden states to rebuild it from",
+                   "an engine that rebuilds no layers");
   return {};
 }
 

@@ -2,6 +2,7 @@
 // DecoderConfig: what a decoder computes beyond its shape: norms, positions, rotations, the MLP's kind, biases.
 #pragma once
 
+#include "sluice/core/expected.hpp"
 #include "sluice/model/decoder/kinds.hpp"
 #include "sluice/model/shape.hpp"
 
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <numbers>
+#include <string>
 #include <vector>
 
 namespace sluice {
@@ -53,6 +55,14 @@ struct DecoderConfig {
 
   friend bool operator==(const DecoderConfig&, const DecoderConfig&) = default;
 };
+
+/// An error if a decoder cannot have this shape, or these parts together. `where` opens the error's line.
+[[nodiscard]] inline Status check(const DecoderConfig& config, const std::string& where) {
+  if (Status status = check(config.shape, where); !status) return status;
+  if (config.gated_heads && config.qkv_bias)
+    return Error{ErrorCode::bad_input, where, "heads have gates, and their projections a bias", "one of the two"};
+  return {};
+}
 
 /// The decoder of a model that is known only by its shape: an ungated MLP means OPT; the other `named_models` are
 /// Llamas, Qwens and Mixtrals. (model/checkpoint/nlohmann/decoder_config.hpp reads everything from a config.json.)

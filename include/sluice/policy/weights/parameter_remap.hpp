@@ -43,7 +43,9 @@ enum class RemapSlots : std::uint8_t {
 /// 40); by the equations they allow more as soon as (alpha + 1)(alpha + 2) > n, from 6 on. This code follows the
 /// equations.
 ///
-/// It lends no layer beyond what the computation hides by one of the equations, nor beyond `most_layers`. A lent layer
+/// The equations are of layers that are alike. Where layers differ, the evaluator says what their own times hide.
+///
+/// It lends no layer beyond what the computation hides, nor beyond `most_layers`. A lent layer
 /// stays lent while the demand needs it, even if a smaller batch hides less: taking it back would preempt the requests
 /// whose KV is there. With `revert`, memory returns when the demand falls (7.6), once a whole additional layer would be
 /// spare: without that margin the level would change with every block.
@@ -78,8 +80,8 @@ struct BasicParameterRemap {
       if (missing <= LayerBlocks{0} || layer_blocks <= 0) return 0;
       return static_cast<int>(std::ceil(std::min(1e6, static_cast<double>(missing.count()) / layer_blocks)));
     };
-    const int most =
-        std::min({most_layers, geometry.streamable_layers() - 2, only_hidden ? most_hidden(task) : geometry.layers});
+    const int most = std::min(
+        {most_layers, geometry.streamable_layers() - 2, only_hidden ? most_hidden(task, state) : geometry.layers});
     int own = std::min(needed_for(task.demand), std::max({0, most - task.lent, task.taken}));
     if (own < task.taken) {
       const auto spare = LayerBlocks{static_cast<std::int64_t>(layer_blocks)};
@@ -118,23 +120,32 @@ struct BasicParameterRemap {
     if (Slots == RemapSlots::one) return one;
     const WeightsLevel two = WeightsLevel::of(geometry, circular_layers(geometry.streamable(), alpha + 2), 2);
     if (Slots == RemapSlots::two) return two;
-    if (one_slot_hides(geometry.layers, alpha, task.layer_transfer_s(), task.layer_compute_s())) return one;
-    if (two_slots_hide(geometry.layers, alpha, task.layer_transfer_s(), task.layer_compute_s())) return two;
+    if (geometry.alike()) {
+      if (one_slot_hides(geometry.layers, alpha, task.layer_transfer_s(), task.layer_compute_s())) return one;
+      if (two_slots_hide(geometry.layers, alpha, task.layer_transfer_s(), task.layer_compute_s())) return two;
+    }
     return state.step(task, one.plan) <= state.step(task, two.plan) ? one : two;
   }
 
  private:
   /// The most layers that can be lent while the computation hides their transfers.
   template <class Task>
-  [[nodiscard]] static int most_hidden(const Task& task) {
+  [[nodiscard]] static int most_hidden(const Task& task, State& state) {
     const double transfer_s = task.layer_transfer_s();
     const double compute_s = task.layer_compute_s();
-    int most = 0;
-    for (int alpha = 1; alpha + 2 <= task.view.geometry.streamable_layers(); ++alpha)
-      if (one_slot_hides(task.layers(), alpha, transfer_s, compute_s) ||
-          two_slots_hide(task.layers(), alpha, transfer_s, compute_s))
-        most = alpha;
-    return most;
+    const Geometry& geometry = task.view.geometry;
+    const Seconds resident = geometry.alike() ? Seconds{0} : state.step(task, {}) * (1 + 1e-9);
+    for (int alpha = geometry.streamable_layers() - 2; alpha > 0; --alpha) {
+      const auto hides = [&](int slots) {
+        const LayerSet streamed = circular_layers(geometry.streamable(), alpha + slots);
+        return state.step(task, WeightsLevel::of(geometry, streamed, slots).plan) <= resident;
+      };
+      if (geometry.alike() ? one_slot_hides(task.layers(), alpha, transfer_s, compute_s) ||
+                                 two_slots_hide(task.layers(), alpha, transfer_s, compute_s)
+                           : hides(1) || hides(2))
+        return alpha;
+    }
+    return 0;
   }
 };
 

@@ -124,11 +124,11 @@ struct Geometry {
     return TokenBlocks{fits};
   }
   /// The room of `requests` resident requests that have `blocks` token blocks in all. Where layers differ: if each has
-  /// the mean, which takes the most, since a request's room grows ever more slowly.
+  /// the mean, rounded up, which takes the most, since a request's room grows ever more slowly.
   [[nodiscard]] double kv_of_all(double blocks, std::size_t requests) const {
     if (alike()) return blocks * layers;
-    const double each = blocks / static_cast<double>(requests);
-    return static_cast<double>(requests) * static_cast<double>(kv_of(TokenBlocks{std::llround(each)}).count());
+    const TokenBlocks each{static_cast<std::int64_t>(std::ceil(blocks / static_cast<double>(requests)))};
+    return static_cast<double>(requests) * static_cast<double>(kv_of(each).count());
   }
   /// The size of hidden states relative to K and V, for room and transfers.
   [[nodiscard]] constexpr HiddenSize hidden_size() const { return {layer_hidden_bytes, layer_block_bytes}; }

@@ -47,12 +47,16 @@ namespace sluice {
 template <MachineDevice Device>
 class Machine final : public TokenWorld {
  public:
-  /// Makes a machine, which keeps `weights`. Errors: an iteration's buffers do not fit, or the system refuses the
-  /// memory.
+  /// Makes a machine, which keeps `weights`. Errors: no decoder has this configuration, layers give blocks back beside
+  /// a host tier, an iteration's buffers do not fit, or the system refuses the memory.
   template <class... Args>
   static Expected<std::shared_ptr<Machine>> make(ModelWeights weights, std::unique_ptr<ModelRunner> runner,
                                                  const MachineSetup& setup, TokenListener listener = {},
                                                  Args&&... args) {
+    if (Status status = check(weights.config, "the model"); !status) return status.error();
+    if (setup.gives_back && setup.tier_blocks > LayerBlocks{0})
+      return Error{ErrorCode::unsupported, "gives_back", "there is a host tier, which needs all blocks of a request",
+                   "no tier_blocks, or layers that keep their blocks"};
     auto machine = std::shared_ptr<Machine>{
         new Machine(std::move(weights), std::move(runner), setup, std::move(listener), std::forward<Args>(args)...)};
     if (!machine->memory_.take(machine->core_.workspace))

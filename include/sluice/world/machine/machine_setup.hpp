@@ -36,7 +36,7 @@ struct MachineSetup {
   /// is free its states are given up.
   LayerBlocks hidden_blocks{0};
   /// Layers with a window or a state give back blocks that no later token reads. The engine's geometry then has groups
-  /// (`kv_groups_of`), and there is no host tier.
+  /// (`kv_groups_of`). Refused with a host tier.
   bool gives_back = false;
   LinkRates link;
   FaultPlan faults{};
