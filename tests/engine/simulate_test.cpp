@@ -3,6 +3,7 @@
 #include "sluice/core/judged_time.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/orbitflow_baselines.hpp"
+#include "sluice/engine/systems/superinfer.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
@@ -19,6 +20,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -492,6 +494,21 @@ TEST_CASE("arrivals that count iterations wait for the engine's own, and those t
     }
   }
   CHECK(slow.came.rbegin()->second > 5 * fast.came.rbegin()->second);
+}
+
+TEST_CASE("a configuration for a machine has SuperInfer's rotation budget for its link and memory") {
+  const auto rotation = [](const Device& device, std::int64_t blocks) {
+    return configure<SuperInfer>(Server{llama3_8b(), device, TokenBlocks{blocks}, {}}).admission.rotation.count();
+  };
+  CHECK(rotation(gh200_144(), 20'000) == LargestVirtualLagFirst{}.rotation.count());
+  CHECK(rotation(a5000(), 600) <= 240); // 0.4 of the memory
+  const std::int64_t by_link = rotation(a5000(), 20'000);
+  CHECK(by_link < 240);
+  CHECK(by_link == rotation(a5000(), 10'000));
+  Device faster = a5000();
+  faster.host_to_device = BytesPerSecond{2 * faster.host_to_device.count()};
+  faster.device_to_host = BytesPerSecond{2 * faster.device_to_host.count()};
+  CHECK(rotation(faster, 20'000) / 2 == by_link);
 }
 
 TEST_CASE("arrivals that count iterations are refused in sessions") {

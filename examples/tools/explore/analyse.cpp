@@ -144,7 +144,9 @@ void judge_by_seeds(Exploration& found) {
       for (std::size_t m = 0; m < gains.size(); ++m)
         if (of_seed.models[m].pairs > 0) gains[m].push_back(of_seed.models[m].gain);
     }
-    for (std::size_t m = 0; m < gains.size(); ++m) role.models[m].gain_of_seeds = mean_interval(gains[m]);
+    for (std::size_t m = 0; m < gains.size(); ++m)
+      role.models[m].gain_of_seeds =
+          found.workload.windows ? Interval{mean_of(gains[m])} : mean_interval(gains[m]); // few windows decide
   }
 }
 

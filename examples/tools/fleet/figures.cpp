@@ -50,8 +50,8 @@ std::vector<double> values_of(const Figure& figure, std::span<const Ran> runs) {
   return values;
 }
 
-/// "precise: tokens/s +4.1 % [+2.0, +6.2]" of each judged figure, against the first router's runs. Of windows in how
-/// many it is more or less, which is what decides there (docs/metrics.md).
+/// "precise: tokens/s +4.1 % [+2.0, +6.2]" of each judged figure, against the first router's runs. Over windows of a
+/// trace, "tokens/s +4.1 %, better, wins 8 of 8": the signs decide.
 std::string differences_of(std::span<const RouterRuns> all, bool windows) {
   std::string out;
   const RouterRuns& first = all.front();
@@ -62,15 +62,15 @@ std::string differences_of(std::span<const RouterRuns> all, bool windows) {
       const auto figure =
           std::find_if(all_figures.begin(), all_figures.end(), [&](const Figure& f) { return f.key == key; });
       const std::vector<double> a = values_of(*figure, one.runs), b = values_of(*figure, first.runs);
-      if (std::isnan(a.front()) || std::isnan(b.front()) || (!windows && !has_interval(key, windows, a.size())))
-        continue;
-      const Paired pair = windows ? by_signs(paired(a, b)) : paired(a, b);
+      if (std::isnan(a.front()) || std::isnan(b.front())) continue;
+      if (!windows && !has_interval(key, windows, a.size())) continue;
+      const Paired pair = judged_pairs(a, b, windows);
       const double scale = figure->unit == Unit::share ? 100 : 100 / std::abs(mean_of(b));
       out += fmt::format("{}{} {} {}", between, figure->group.empty() ? figure->head : figure->group,
                          sluice::detail::signed_text(pair.difference.mean * scale),
                          figure->unit == Unit::share ? "points" : "%");
-      if (pair.judged() && windows)
-        out += fmt::format(" (more in {}, less in {}{})", pair.wins, pair.losses, pair.tie() ? ": a tie" : "");
+      if (windows)
+        out += ", " + verdict_of(pair, key == "mean_ttft_s");
       else if (pair.judged())
         out += fmt::format(" [{}, {}]{}", sluice::detail::signed_text(pair.difference.least * scale),
                            sluice::detail::signed_text(pair.difference.most * scale), pair.tie() ? ", a tie" : "");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/core/numbers.hpp"
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/progress_watch.hpp"
 #include "sluice/model/device/device.hpp"
@@ -176,8 +177,8 @@ struct Server {
 }
 
 /// The configuration of `E` on that machine, with `cost` as the planner's model and a copy of it as the world's; all
-/// host memory is for KV: of live requests, or if Caching caches, of the tier. Everything else is default; change
-/// fields of the result as needed.
+/// host memory is for KV: of live requests, or if Caching caches, of the tier. SuperInfer's rotation budget is that of
+/// the machine (`rotation_within`). Everything else is default; change fields of the result as needed.
 template <class E>
 [[nodiscard]] typename E::Config configure(const Server& server, const typename E::cost_type& cost) {
   static_assert(std::constructible_from<typename E::backend_type, typename E::cost_type>,
@@ -185,16 +186,21 @@ template <class E>
                 "fill in `E::Config` yourself");
   const ModelShape& model = server.model;
   const Bytes block = model.layer_block_bytes(server.limits.block_tokens);
-  return {.limits = server.limits,
-          .geometry = {model.layers, block, model.layer_weight_bytes(),
-                       model.layer_hidden_bytes(server.limits.block_tokens)},
-          .device_blocks = across_layers(server.kv_blocks, model.layers),
-          .host_blocks =
-              Caches<typename E::caching_type> ? LayerBlocks{0} : LayerBlocks{server.device.host_memory / block},
-          .tier = reached_by<typename E::caching_type>(
-              {.capacity = TokenBlocks{server.device.host_memory / block / model.layers}}),
-          .cost = cost,
-          .backend = typename E::backend_type(cost)};
+  typename E::Config config{
+      .limits = server.limits,
+      .geometry = {model.layers, block, model.layer_weight_bytes(),
+                   model.layer_hidden_bytes(server.limits.block_tokens)},
+      .device_blocks = across_layers(server.kv_blocks, model.layers),
+      .host_blocks = Caches<typename E::caching_type> ? LayerBlocks{0} : LayerBlocks{server.device.host_memory / block},
+      .tier = reached_by<typename E::caching_type>(
+          {.capacity = TokenBlocks{server.device.host_memory / block / model.layers}}),
+      .cost = cost,
+      .backend = typename E::backend_type(cost)};
+  if constexpr (numbers_name<typename E::admission_type>() == "LargestVirtualLagFirst")
+    config.admission.rotation =
+        config.admission.rotation_within(config.admission.next_token, cost.link().rate,
+                                         model.token_block_bytes(server.limits.block_tokens), server.kv_blocks);
+  return config;
 }
 
 /// The same with a cost model that is made from model and device, such as `Roofline`.

@@ -14,8 +14,9 @@ namespace sluice {
 
 /// SuperInfer (arXiv 2601.20309): RotaSched and DuplexKV, on a device whose link has a lane each way (`gh200_144()`).
 ///
-///   section 4   largest virtual lag first; a budget of      LargestVirtualLagFirst: `rotation`, 2,400 blocks;
-///               blocks that may change hands a step         alpha 3, beta_F 0.5, beta_B 0, S_TTFT 5 s, S_TBT 0.1 s
+///   section 4   largest virtual lag first; a budget of      LargestVirtualLagFirst: `rotation`, 2,400 blocks
+///               blocks that may change hands a step         (`configure` scales it to the machine); alpha 3, beta_F
+///                                                           0.5, beta_B 0, S_TTFT 5 s, S_TBT 0.1 s
 ///   section 4   full blocks are copied out ahead, a clean   EagerCopy
 ///               block is free at once, only the tail moves
 ///   Fig. 11     block-first layout: large segments          AllLayers
