@@ -143,7 +143,7 @@ class Fleet {
     };
     const int layers = std::get<0>(config.engines)[0].geometry.layers;
     std::tuple<Expected<Pool<Es>>...> made{make_pool.template operator()<P>()...};
-    if (!status.ok()) return status.error();
+    if (Status all = agree(ranks, status); !all.ok()) return all.error();
     const std::array<R, pools> routers = config.routers;
     Fleet fleet(std::move(config), ranks, std::tuple<Pool<Es>...>{*std::move(std::get<P>(made))...});
     fleet.block_tokens_ = block_tokens;
