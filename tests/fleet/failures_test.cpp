@@ -14,6 +14,33 @@ using sluice_test::small_server;
 
 namespace {
 
+/// Given requests, one after another.
+class Listed {
+ public:
+  explicit Listed(std::vector<RequestSpec> requests) : requests_(std::move(requests)) {}
+  Expected<std::optional<RequestSpec>> next() {
+    return at_ < requests_.size() ? std::optional{requests_[at_++]} : std::nullopt;
+  }
+
+ private:
+  std::vector<RequestSpec> requests_;
+  std::size_t at_ = 0;
+};
+RequestSpec request_at(double arrival, std::int64_t prompt = 500, std::int64_t output = 50) {
+  return {Seconds{arrival}, Tokens{prompt}, Tokens{output}, {}};
+}
+/// Checks that a fleet serves all, and returns what it tells.
+template <class R>
+Heard serve_listed(std::size_t engines, const std::vector<RequestSpec>& requests, const FleetSettings& settings,
+                   R router = {}) {
+  auto fleet = make_fleet<R, VllmRecompute>(engines, small_server(), router, settings);
+  REQUIRE(fleet);
+  Heard heard;
+  const FleetSummary summary = sluice_test::run_fleet(*fleet, Listed(requests), heard);
+  CHECK(summary.served == static_cast<std::int64_t>(requests.size()));
+  return heard;
+}
+
 template <class R>
 FleetSummary serve_with(Failures failures, Heard& heard, int threads = 1) {
   FleetSettings settings;
@@ -116,4 +143,113 @@ TEST_CASE("replicas that a scaler starts take requests after their delay, and he
   CHECK(first[1] < 1e9);
   CHECK(first[2] >= first[1] + 1); // one start a look
   CHECK(b.ttft.mean() < a.ttft.mean());
+}
+
+TEST_CASE("a scaler replaces the last engine that died, with one that lives") {
+  FleetSettings settings;
+  settings.scaler = {.first = 1, .most_waiting = 100, .delay = Seconds{2}, .every = Seconds{1}};
+  settings.failures.at = {{Seconds{3.5}, 0}, {Seconds{1.5}, 1}}; // the second one before anybody starts it
+  std::vector<RequestSpec> requests;
+  for (int i = 0; i < 40; ++i) requests.push_back(request_at(0.1 * i));
+  requests.push_back(request_at(20));
+  const Heard heard = serve_listed<LeastLoaded>(3, requests, settings);
+  for (const FleetChoice& choice : heard.choices) {
+    CHECK(choice.engine != 1);
+    if (choice.engine == 2) CHECK(choice.now >= Seconds{6}); // the look at 4 s, and the delay
+    if (choice.now > Seconds{3.6}) CHECK(choice.engine == 2);
+  }
+  std::int64_t interrupted = 0;
+  for (const FleetEnd& end : heard.ends) interrupted += end.times_interrupted;
+  CHECK(interrupted > 0);
+}
+
+TEST_CASE("an engine that dies while all idle takes no request afterwards") {
+  FleetSettings settings;
+  for (const double death : {0.0, 3.0, 5.0, 5.04, 9.9}) { // windows of .1 s: some begin with a death
+    settings.failures.at = {{Seconds{death}, 0}};
+    const Heard heard = serve_listed<RoundRobin>(2, {request_at(0), request_at(10), request_at(10.01)}, settings);
+    for (const FleetChoice& choice : heard.choices)
+      if (choice.now > Seconds{death} || death == 0) CHECK(choice.engine == 1);
+    for (const FleetEnd& end : heard.ends) CHECK(end.times_interrupted == 0);
+  }
+}
+
+TEST_CASE("requests that a death returns are routed when it returns them, and all in order of time") {
+  FleetSettings settings;
+  settings.failures.at = {{Seconds{0.503}, 1}, {Seconds{1.207}, 2}, {Seconds{1.209}, 3}};
+  std::vector<RequestSpec> requests;
+  for (int i = 0; i < 300; ++i) requests.push_back(request_at(0.01 * i, 900, 40));
+  for (const double window : {0.001, 0.05, 0.3}) {
+    const Heard heard = serve_listed<RoundRobin>(5, requests, settings, RoundRobin{Seconds{window}});
+    std::vector<Seconds> died(5, never_due);
+    Seconds last{0};
+    int returned = 0;
+    std::vector<char> routed(requests.size());
+    for (const FleetChoice& choice : heard.choices) {
+      CHECK(choice.now >= last);
+      last = choice.now;
+      if (std::exchange(routed[choice.number], char{1}) != 0) {
+        ++returned;
+        // The iteration that ran at the death ends first.
+        CHECK(choice.now > Seconds{0.503});
+      }
+    }
+    CHECK(returned > 0);
+  }
+}
+
+TEST_CASE("windows of any length return requests of a dead engine at the same time") {
+  // The one request of an engine whose iteration runs at the death, and passes the ends of short windows.
+  FleetSettings settings;
+  settings.failures.at = {{Seconds{0.02}, 0}};
+  std::vector<Seconds> routed;
+  for (const double window : {0.001, 0.005, 0.019}) {
+    const Heard heard = serve_listed<RoundRobin>(2, {request_at(0, 5000, 2)}, settings, RoundRobin{Seconds{window}});
+    REQUIRE(heard.choices.size() == 2);
+    routed.push_back(heard.choices.back().now);
+  }
+  auto engine = VllmRecompute::make(configure<VllmRecompute>(small_server()));
+  REQUIRE(engine);
+  REQUIRE(engine->submit(request_at(0, 5000, 2)));
+  while (engine->now() < Seconds{0.02}) REQUIRE(engine->step() == Stepped::ran);
+  CHECK(engine->now() > Seconds{0.021});
+  for (const Seconds when : routed) CHECK(when >= engine->now());
+  for (const Seconds when : routed) CHECK(when <= engine->now() + Seconds{0.02});
+}
+
+TEST_CASE("a death loses no count of preemptions") {
+  GroupedPrompts reader(120, 60, 6, 1);
+  const auto requests = read_all(reader);
+  REQUIRE(requests);
+  std::int64_t lost = 0;
+  for (const double death : {1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0}) {
+    FleetSettings settings;
+    settings.failures = {{{Seconds{death}, 0}}, Interrupted::resumed};
+    Heard heard;
+    auto fleet = make_fleet<RoundRobin, VllmRecompute>(2, small_server(250), {}, settings);
+    REQUIRE(fleet);
+    const FleetSummary summary = sluice_test::run_fleet(*fleet, GroupedPrompts(120, 60, 6, 1), heard);
+    // Engine 0 alone until then, which gets every second request.
+    auto engine = VllmRecompute::make(configure<VllmRecompute>(small_server(250)));
+    REQUIRE(engine);
+    for (std::size_t next = 0; engine->now() < Seconds{death};) {
+      for (; next < requests->size() && (*requests)[next].arrival <= engine->now(); next += 2)
+        REQUIRE(engine->submit((*requests)[next]));
+      if (engine->step() != Stepped::idle) continue;
+      if (next >= requests->size()) break;
+      engine->idle_until((*requests)[next].arrival);
+    }
+    const std::vector<FleetEnd> ends = heard.sorted();
+    std::int64_t all = 0;
+    for (const RequestRow& row : engine->view().rows) {
+      if (row.phase == Phase::ended) continue;
+      const FleetEnd& end = ends[2 * index(row.id)];
+      CHECK(end.times_interrupted == 1);
+      CHECK(end.times_preempted >= row.times_preempted);
+      lost += row.times_preempted;
+    }
+    for (const FleetEnd& end : ends) all += end.times_preempted;
+    CHECK(summary.preemptions == all);
+  }
+  CHECK(lost > 0);
 }

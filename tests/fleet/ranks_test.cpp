@@ -81,3 +81,22 @@ TEST_CASE("every rank has the result of one process, to the bit, however many ra
     for (const std::string& result : results) CHECK(result == alone);
   }
 }
+
+TEST_CASE("an engine that one rank cannot make ends all ranks with the same line") {
+  Board board(3);
+  std::vector<std::string> results(3);
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < 3; ++rank)
+      threads.emplace_back([&, rank] {
+        ThreadRank self(board, rank);
+        Fleet<LeastLoaded, VllmRecompute>::Config config;
+        std::get<0>(config.engines).assign(6, configure<Watched<VllmRecompute>>(small_server()));
+        std::get<0>(config.engines)[3].limits.batch = 0;
+        const auto fleet = Fleet<LeastLoaded, VllmRecompute>::make(std::move(config), &self);
+        results[static_cast<std::size_t>(rank)] = fleet ? "made" : fleet.error().line();
+      });
+  }
+  CHECK(results[0].find("engine 3: ") == 0);
+  for (const std::string& result : results) CHECK(result == results[0]);
+}

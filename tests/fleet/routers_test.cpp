@@ -149,20 +149,127 @@ TEST_CASE("scores are weighted and added, and equal ones drawn") {
   desk.reports[0].kv_used = 0.1; // .9, .5, .9
   desk.reports[1].kv_used = 0.5;
   desk.reports[2].kv_used = 0.1;
-  desk.found = {10, 0, 5}; // 1, 0, .5
+  desk.found = {10, 0, 10}; // 1, 0, 1
   const auto chosen = [&](double queue, double kv, double found) {
     const WeightedScorers<QueueScorer, KvScorer, FoundScorer> router{
         .scorers = {QueueScorer{queue}, KvScorer{kv}, FoundScorer{found}}};
     return desk.choose(router, 1).front();
   };
   CHECK(chosen(1, 0, 0) == 1);
-  CHECK(chosen(0, 0, 1) == 0);
-  CHECK(chosen(1, 1, 1) == 0); // 1.9, 1.5, 1.9: one of these
-  CHECK(chosen(1, 1, 1.1) == 0);
-  CHECK(chosen(1.1, 1, 1) == 2);
+  CHECK(chosen(0.1, 0, 1) == 2);
+  CHECK(chosen(1, 1, 1) == 2);   // 1.9, 1.5, 2.4
+  CHECK(chosen(3, 1, 1) == 1);   // 1.9, 3.5, 3.4
+  CHECK(chosen(3, 1, 1.2) == 2); // 2.1, 3.5, 3.6
   std::set<std::size_t> equal;
-  for (int i = 0; i < 50; ++i) equal.insert(chosen(1, 1, 1));
+  for (int i = 0; i < 50; ++i) equal.insert(chosen(0, 1, 1));
   CHECK(equal == std::set<std::size_t>{0, 2});
+}
+
+TEST_CASE("found prefixes are scored among the engines that have any, as llm-d's precise scorer does") {
+  const auto scores_of = [](std::vector<std::int32_t> found) {
+    Desk desk(found.size());
+    desk.keys = some_keys(1, 20);
+    const FleetView view{Seconds{0}, 0, desk.reports, desk.sent, desk.open, found};
+    FoundScorer::State state;
+    std::vector<double> scores(found.size());
+    FoundScorer{2}.score(view, {RequestSpec{}, desk.keys, 0}, state, scores);
+    return scores;
+  };
+  CHECK(scores_of({10, 0, 5, 7}) == std::vector<double>{2, 0, 0, 2 * 0.4});
+  CHECK(scores_of({3, 0, 3}) == std::vector<double>{2, 0, 2});
+  CHECK(scores_of({0, 1}) == std::vector<double>{0, 2});
+  CHECK(scores_of({0, 0}) == std::vector<double>{0, 0});
+}
+
+TEST_CASE("holders of a prompt's beginning are found as by asking every engine") {
+  // Engines are sets of blocks that are sent prompts and lose blocks. Prompts are paths of a tree: all begin alike,
+  // groups go on alike, some end early.
+  for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
+    Random random(seed);
+    constexpr std::size_t engines = 40;
+    std::vector<std::set<std::uint64_t>> has(engines);
+    std::vector<std::vector<std::vector<BlockKey>>> sent(engines);
+    std::vector<std::uint64_t> versions(engines);
+    KeyHolders holders;
+    std::size_t found_some = 0;
+    const auto prompt = [&random] {
+      const ContentPiece pieces[] = {{random.below(10) == 0 ? 2U : 1U, Tokens{16 * 8}},
+                                     {10 + random.below(5), Tokens{static_cast<std::int64_t>(16 * random.below(9))}},
+                                     {20 + random.below(200), Tokens{static_cast<std::int64_t>(16 * random.below(9))}}};
+      std::vector<BlockKey> keys;
+      block_keys(pieces, Tokens{16}, keys);
+      if (random.below(8) == 0) keys.resize(1 + random.below(keys.size()));
+      return keys;
+    };
+    const auto ask = [&](std::uint32_t engine, std::span<const BlockKey> keys) {
+      std::size_t count = 0;
+      while (count < keys.size() && has[engine].contains(static_cast<std::uint64_t>(keys[count]))) ++count;
+      return count;
+    };
+    for (std::uint64_t stamp = 1; stamp <= 6000; ++stamp) {
+      const std::vector<BlockKey> keys = prompt();
+      std::vector<KeyHolders::Question> planned;
+      holders.plan(
+          keys, [&](std::uint32_t engine) { return versions[engine]; }, planned);
+      for (const KeyHolders::Question& one : planned) one.put(ask);
+      std::vector<std::size_t> found(engines);
+      holders.find(keys, ask, [&](std::uint32_t engine, std::size_t count) { found[engine] = count; });
+      for (std::uint32_t engine = 0; engine < engines; ++engine) {
+        const std::size_t expected = ask(engine, keys);
+        REQUIRE(found[engine] == expected);
+        found_some += expected > 0 ? 1 : 0;
+      }
+      const std::size_t to = random.below(engines);
+      for (const BlockKey key : keys) has[to].insert(static_cast<std::uint64_t>(key));
+      sent[to].push_back(keys);
+      ++versions[to];
+      holders.add(keys, static_cast<std::uint32_t>(to), stamp);
+      if (random.below(4) == 0) { // one loses blocks, and those behind them
+        const std::size_t from = random.below(engines);
+        has[from].clear();
+        for (std::vector<BlockKey>& one : sent[from]) {
+          if (random.below(3) == 0) one.resize(random.below(one.size() + 1));
+          for (const BlockKey key : one) has[from].insert(static_cast<std::uint64_t>(key));
+        }
+        ++versions[from];
+      }
+      if (stamp % 1000 == 0) {
+        const std::size_t before = holders.size();
+        holders.sweep([&](BlockKey key, std::uint32_t engine, std::uint64_t /*stamp*/) {
+          return has[engine].contains(static_cast<std::uint64_t>(key));
+        });
+        CHECK(holders.size() < before);
+      }
+    }
+    CHECK(found_some > 100'000);
+  }
+}
+
+TEST_CASE("questions about prompts that all begin alike do not grow with the engines") {
+  const auto questions_with = [](std::size_t engines) {
+    Random random(1);
+    std::vector<std::uint64_t> versions(engines);
+    KeyHolders holders;
+    std::int64_t questions = 0;
+    const auto ask = [&](std::uint32_t, std::span<const BlockKey>) { return ++questions; };
+    for (std::uint64_t stamp = 1; stamp <= 4000; ++stamp) {
+      const ContentPiece pieces[] = {{1, Tokens{16 * 8}}, {1 + stamp, Tokens{16 * 8}}};
+      std::vector<BlockKey> keys;
+      block_keys(pieces, Tokens{16}, keys);
+      if (stamp == 3000) questions = 0;
+      std::vector<KeyHolders::Question> planned;
+      holders.plan(
+          keys, [&](std::uint32_t engine) { return versions[engine]; }, planned);
+      for (const KeyHolders::Question& one : planned) one.put(ask);
+      holders.find(keys, ask, [](std::uint32_t, std::int64_t) {});
+      const std::size_t to = random.below(engines);
+      ++versions[to];
+      holders.add(keys, static_cast<std::uint32_t>(to), stamp);
+    }
+    return static_cast<double>(questions) / 1001;
+  };
+  CHECK(questions_with(10) < 6);
+  CHECK(questions_with(200) < 6);
 }
 
 TEST_CASE("a router's own table finds what it sent, and forgets the least recently used") {
@@ -196,9 +303,9 @@ TEST_CASE("the table of sent blocks is a set that forgets the least recently use
     REQUIRE(blocks.find(keys) == expected);
     if (random.below(2) == 0) continue;
     blocks.use(keys, room);
-    for (std::size_t k = keys.size(); k-- > 0;) {
-      plain.remove(static_cast<std::uint64_t>(keys[k]));
-      plain.push_front(static_cast<std::uint64_t>(keys[k]));
+    for (const BlockKey key : keys) { // the oldest goes first: of a prompt, its beginning
+      plain.remove(static_cast<std::uint64_t>(key));
+      plain.push_front(static_cast<std::uint64_t>(key));
       if (plain.size() > room) plain.pop_back();
     }
     REQUIRE(blocks.size() == plain.size());

@@ -28,6 +28,7 @@ struct FleetEnd {
   Tokens generated{0};                ///< tokens of the answer that its user has
   Tokens found{0};                    ///< prompt tokens whose KV an engine's caches had when the request first joined
   Tokens loaded{0};                   ///< the part of them that came from a tier
+  Tokens arrived{0};                  ///< tokens whose KV crossed the network (Handoff), twice if an engine died
 
   [[nodiscard]] Seconds ttft() const { return first - spec.arrival; }
   [[nodiscard]] Seconds e2e() const { return last - spec.arrival; }

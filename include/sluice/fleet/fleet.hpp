@@ -5,6 +5,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/fleet/events.hpp"
+#include "sluice/fleet/front.hpp"
 #include "sluice/fleet/pool.hpp"
 #include "sluice/fleet/ranks.hpp"
 #include "sluice/fleet/router.hpp"
@@ -108,51 +109,17 @@ class Fleet {
       }
       const Seconds next = next_event(loop);
       if (next == never_due) break;
-      window = std::max(window + 1, window_of(next));
+      window = next_window(window, next);
     }
     finish();
     return {};
   }
 
  private:
-  /// A request before the router has chosen.
-  struct Arrival {
-    std::uint64_t number = 0;
-    Seconds when{0}; ///< when it is routed, unless the window begins later
-    SentRequest request;
-  };
-  /// What the fleet must know of a live request if engines hand it over or may die.
-  struct Tracked {
-    RequestSpec spec; ///< the workload's
-    std::vector<BlockKey> keys;
-    Seconds first{0};
-    Tokens had{0}; ///< tokens of its answer before its present engine
-    std::uint32_t first_engine = 0;
-    std::int32_t times_preempted = 0, times_interrupted = 0;
-    bool routed = false;
-  };
-  struct Handed {
-    Seconds when{0};  ///< its prompt was computed
-    Seconds ready{0}; ///< its KV arrives
-    std::uint64_t number = 0;
-  };
-  /// What the router of a pool sees and remembers.
-  struct Front {
-    R router;
-    typename R::State state{};
-    std::size_t engines = 0;
-    std::vector<EngineNews> news;
-    std::vector<EngineReport> reports;
-    std::vector<SentSince> sent;
-    std::vector<std::uint32_t> open;
-    std::vector<char> takes;    ///< by engine: it is in `open`
-    std::vector<Seconds> opens; ///< by engine: when it first takes requests; `never_due` if nobody has started it
-    std::vector<Seconds> link;  ///< by engine: when its network link is free
-    std::vector<char> buried;   ///< by engine: its requests have returned
-    std::vector<Arrival> arrivals;
-    std::int64_t edition = 0;
-    std::uint64_t routed = 0;
-  };
+  using Arrival = detail::FleetArrival;
+  using Tracked = detail::TrackedRequest;
+  using Handed = detail::HandedRequest;
+  using Front = detail::PoolFront<R>;
 
   Fleet(Config&& config, Ranks* ranks, std::tuple<Pool<Es>...>&& engines)
       : settings_(std::move(config.settings)), ranks_(ranks), pools_(std::move(engines)) {}
@@ -176,36 +143,33 @@ class Fleet {
     };
     const int layers = std::get<0>(config.engines)[0].geometry.layers;
     std::tuple<Expected<Pool<Es>>...> made{make_pool.template operator()<P>()...};
-    if (!status.ok()) return status.error();
+    if (Status all = agree(ranks, status); !all.ok()) return all.error();
     const std::array<R, pools> routers = config.routers;
     Fleet fleet(std::move(config), ranks, std::tuple<Pool<Es>...>{*std::move(std::get<P>(made))...});
     fleet.block_tokens_ = block_tokens;
     fleet.block_bytes_ = token_bytes[0];
     fleet.layers_ = layers;
-    for (std::size_t i = 0; i < pools; ++i) fleet.prepare(fleet.fronts_[i], routers[i], counts[i]);
+    for (std::size_t i = 0; i < pools; ++i) {
+      fleet.fronts_[i].router = routers[i];
+      fleet.fronts_[i].resize(counts[i]);
+    }
     const std::size_t first = fleet.settings_.scaler.first;
     if (first > 0)
       for (std::size_t i = first; i < counts[0]; ++i) fleet.fronts_[0].opens[i] = never_due;
     fleet.tracks_ = pools == 2 || !fleet.settings_.failures.at.empty();
     fleet.summary_.engines.resize(fleet.size());
-    (fleet.template gather_news<P>(), ...); // before the first window
     for (const Failure& failure : fleet.settings_.failures.at) fleet.schedule(failure);
+    (fleet.template gather_news<P>(), ...); // before the first window
     return fleet;
-  }
-  void prepare(Front& front, const R& router, std::size_t engines) {
-    front.router = router;
-    front.engines = engines;
-    front.sent.resize(engines);
-    front.takes.assign(engines, 0);
-    front.opens.assign(engines, Seconds{0});
-    front.link.assign(engines, Seconds{0});
-    front.buried.assign(engines, 0);
   }
   void schedule(const Failure& failure) {
     const auto in_pool = [&]<std::size_t P>() {
+      Front& front = fronts_[P];
+      if (failure.engine < offset(P) || failure.engine >= offset(P) + front.engines) return;
+      const std::size_t i = failure.engine - offset(P);
+      front.dies[i] = std::min(front.dies[i], failure.at);
       auto& pool = std::get<P>(pools_);
-      const std::size_t i = failure.engine - offset(P) - pool.first(); // wraps below the pool's first here
-      if (failure.engine >= offset(P) && i < pool.size()) pool.kill(i, failure.at);
+      if (i >= pool.first() && i - pool.first() < pool.size()) pool.kill(i - pool.first(), failure.at);
     };
     in_pool.template operator()<0>();
     if constexpr (pools == 2) in_pool.template operator()<1>();
@@ -229,23 +193,8 @@ class Fleet {
   template <class Listener>
   Status begin_window(Seconds begin, Listener& listener) {
     for (std::size_t p = 0; p < pools; ++p) {
-      Front& front = fronts_[p];
-      ++front.edition;
-      front.open.clear();
-      for (std::size_t i = 0; i < front.engines; ++i) {
-        front.takes[i] = !front.news[i].dead && front.opens[i] <= begin ? 1 : 0;
-        if (front.takes[i] != 0) front.open.push_back(static_cast<std::uint32_t>(i));
-        front.sent[i] = front.news[i].queued;
-      }
-      if constexpr (reads.reports()) {
-        front.reports.resize(front.engines);
-        for (std::size_t i = 0; i < front.engines; ++i) {
-          front.reports[i] = front.news[i].report;
-          // An engine without work says so when it is asked. One that computes said what it says before its iteration.
-          if (front.news[i].idle) front.reports[i].when = std::max(front.reports[i].when, begin);
-        }
-      }
-      listener(FleetWindow{begin, static_cast<std::uint32_t>(offset(p)), front.reports, front.sent});
+      fronts_[p].begin(begin);
+      listener(FleetWindow{begin, static_cast<std::uint32_t>(offset(p)), fronts_[p].reports, fronts_[p].sent});
     }
     if (settings_.scaler.first > 0) scale(begin);
     return {};
@@ -254,46 +203,56 @@ class Fleet {
     if (begin < next_look_) return;
     while (next_look_ <= begin) next_look_ += settings_.scaler.every;
     Front& front = fronts_[0];
-    std::int64_t waiting = 0;
+    auto waiting = static_cast<std::int64_t>(front.arrivals.size() + returned_.size());
     for (const std::uint32_t i : front.open)
       waiting += front.news[i].report.waiting + front.news[i].report.preempted + front.sent[i].requests;
     if (static_cast<double>(waiting) <= settings_.scaler.most_waiting * static_cast<double>(front.open.size())) return;
-    for (std::size_t i = 0; i < front.engines; ++i)
-      if (front.opens[i] == never_due) {
-        front.opens[i] = begin + settings_.scaler.delay;
-        return;
-      }
+    if (const std::size_t i = front.startable(); i < front.engines) front.opens[i] = begin + settings_.scaler.delay;
+  }
+  /// Whether an engine of the pool will take requests, though none does now.
+  [[nodiscard]] bool will_open(std::size_t p) const {
+    const Front& front = fronts_[p];
+    return front.next_opening() < never_due ||
+           (p == 0 && settings_.scaler.first > 0 && front.startable() < front.engines);
   }
 
-  /// What arrives in the window: first what came back, then the workload's requests.
+  /// What arrives in the window, in order of time: what came back, and the workload's requests.
   template <class Clients>
   Status take_arrivals(Clients& loop, Seconds begin, Seconds until) {
     Front& front = fronts_[0];
-    for (const ReturnedRequest& one : std::exchange(returned_, {})) {
-      front.arrivals.push_back({one.number, one.when, first_stage(one.number)});
-    }
+    std::vector<ReturnedRequest> later;
+    for (const ReturnedRequest& one : returned_)
+      if (one.when < until)
+        front.arrivals.push_back({one.number, one.when, first_stage(one.number)});
+      else
+        later.push_back(one);
+    returned_ = std::move(later);
+    const bool merges = !front.arrivals.empty();
     for (std::optional<Seconds> next = loop.next(); next && *next < until; next = loop.next()) {
       Expected<KeyedRequest> request = loop.take(begin);
       if (!request) return request.error();
       const std::uint64_t number = next_number_++;
       summary_.first_arrival = std::min(summary_.first_arrival, request->spec.arrival);
       ++summary_.requests;
-      SentRequest sent{number, {}, request->spec, {}, {}};
+      SentRequest sent{number, {}, {}, request->spec, {}, {}};
       if (tracks_) {
-        tracked_[number] = {request->spec, std::move(request->keys), {}, {}, {}, {}};
+        tracked_[number] = {request->spec, std::move(request->keys)};
         sent = first_stage(number);
       } else {
         sent.keys = std::move(request->keys);
       }
       front.arrivals.push_back({number, request->spec.arrival, std::move(sent)});
     }
+    if (merges)
+      std::stable_sort(front.arrivals.begin(), front.arrivals.end(),
+                       [](const Arrival& a, const Arrival& b) { return a.when < b.when; });
     return {};
   }
   /// A tracked request as the first pool gets it: with the tokens that its client has, and to the end, or to its first
   /// token if another pool generates.
   [[nodiscard]] SentRequest first_stage(std::uint64_t number) const {
     const Tracked& one = tracked_.at(number);
-    SentRequest sent{number, {}, one.spec, one.keys, {}};
+    SentRequest sent{number, {}, {}, one.spec, one.keys, {}};
     sent.spec.prompt += one.had;
     sent.spec.output = pools == 2 ? Tokens{1} : one.spec.output - one.had;
     return sent;
@@ -306,8 +265,9 @@ class Fleet {
     const auto later =
         std::find_if(handed_.begin(), handed_.end(), [&](const Handed& one) { return one.when >= until; });
     for (auto at = handed_.begin(); at != later; ++at) {
-      const Tracked& one = tracked_.at(at->number);
-      SentRequest sent{at->number, at->ready, one.spec, one.keys, one.spec.prompt + one.had - Tokens{1}};
+      Tracked& one = tracked_.at(at->number);
+      SentRequest sent{at->number, at->ready, {}, one.spec, one.keys, one.spec.prompt + one.had - Tokens{1}};
+      one.arrived += sent.arrived;
       sent.spec.prompt += one.had;
       sent.spec.output = one.spec.output - one.had;
       sent.spec.arrival = at->when; // its next token is due a TBT after the one that it has
@@ -325,10 +285,11 @@ class Fleet {
     const std::size_t count = front.arrivals.size(), here = pool.size();
     pool.forget_lost();
     std::vector<std::int32_t> found(count * here); // of this process's engines
+    std::vector<KeyHolders::Question> questions;
+    for (const Arrival& arrival : front.arrivals) pool.plan(prompt_keys(arrival.request), front.edition, questions);
+    for_each_part(threads, questions.size(), [&](std::size_t k) { pool.put(questions[k]); });
     for_each_part(threads, count, [&](std::size_t k) {
-      const std::span<const BlockKey> keys = prompt_keys(front.arrivals[k].request);
-      if (keys.empty()) return;
-      for (const std::uint32_t i : pool.may_find(keys.front())) found[k * here + i] = pool.finds(i, keys);
+      pool.find_prefix(prompt_keys(front.arrivals[k].request), std::span(found).subspan(k * here, here));
     });
     if (here == front.engines) {
       found_ = std::move(found);
@@ -353,9 +314,7 @@ class Fleet {
     Front& front = fronts_[P];
     if (front.arrivals.empty()) return {};
     if (front.open.empty()) {
-      const bool opens = std::any_of(front.opens.begin(), front.opens.end(),
-                                     [&](Seconds when) { return when > begin && when < never_due; });
-      if (opens) return {}; // they wait
+      if (will_open(P)) return {}; // they wait
       return Error{ErrorCode::infeasible, "fleet at " + std::to_string(begin.count()) + " s",
                    "no engine takes requests any more", "an engine that lives"};
     }
@@ -383,6 +342,7 @@ class Fleet {
       listener(FleetChoice{arrival.number, engine, view.now, age});
       if (tracks_)
         if (Tracked& one = tracked_.at(arrival.number); !std::exchange(one.routed, true)) one.first_engine = engine;
+      arrival.request.sent = view.now;
       arrival.request.ready = std::max(arrival.request.ready, view.now);
       if (const std::size_t here = to - pool.first(); to >= pool.first() && here < pool.size())
         pool.send(here, std::move(arrival.request));
@@ -460,13 +420,11 @@ class Fleet {
     Tracked& one = tracked_.at(back.number);
     ++one.times_interrupted;
     ++summary_.interrupted;
+    one.add(back);
     if (settings_.failures.requests == Interrupted::resumed) {
-      if (one.had.count() == 0) one.first = back.first;
-      one.had += back.generated;
       summary_.recomputed += back.computed;
     } else {
-      summary_.lost += one.had + back.generated;
-      one.had = Tokens{0};
+      summary_.lost += std::exchange(one.had, Tokens{0});
     }
   }
   /// Whether the request goes on in the second pool.
@@ -474,7 +432,7 @@ class Fleet {
   bool hands_over(const EngineEnd& end) {
     if (P + 1 == pools || end.outcome != Outcome::served) return false;
     Tracked& one = tracked_.at(end.number);
-    note(one, end);
+    one.add(end);
     if (one.had >= one.spec.output) return false;
     const std::int64_t tokens = (end.spec.prompt).count();
     const Bytes kv{block_bytes_.count() * tokens / block_tokens_.count()};
@@ -484,12 +442,6 @@ class Fleet {
     summary_.handoff.add((ready - end.last).count());
     handed_.push_back({end.last, ready, end.number});
     return true;
-  }
-  /// Adds what an engine did for a request.
-  static void note(Tracked& one, const EngineEnd& end) {
-    if (one.had.count() == 0) one.first = end.first;
-    one.had += end.generated;
-    one.times_preempted += end.times_preempted;
   }
   template <class Clients, class Listener>
   void count(const EngineEnd& end, std::size_t first, Clients& loop, Listener& listener) {
@@ -504,17 +456,21 @@ class Fleet {
                    end.last,
                    end.generated,
                    end.found,
-                   end.loaded};
+                   end.loaded,
+                   Tokens{0}};
     if (tracks_) {
       const auto at = tracked_.find(end.number);
       Tracked& one = at->second;
-      if (pools == 1 || first > 0 || end.outcome != Outcome::served) note(one, end); // else it was noted
+      if (pools == 1 || first > 0 || end.outcome != Outcome::served) one.add(end); // else it was added
       whole.spec = one.spec;
       whole.first_engine = one.first_engine;
       whole.times_preempted = one.times_preempted;
       whole.times_interrupted = one.times_interrupted;
       whole.first = one.first;
       whole.generated = one.had;
+      whole.found = one.found;
+      whole.loaded = one.loaded;
+      whole.arrived = one.arrived;
       tracked_.erase(at);
     }
     summary_.add(whole);
@@ -528,12 +484,23 @@ class Fleet {
     Seconds next = loop.next().value_or(never_due);
     for (const Front& front : fronts_) {
       for (const EngineNews& one : front.news) next = std::min(next, one.next);
-      if (!front.arrivals.empty())
-        for (const Seconds opens : front.opens) next = std::min(next, opens);
+      if (!front.arrivals.empty()) next = std::min(next, front.next_opening());
     }
+    if (settings_.scaler.first > 0 && !fronts_[0].arrivals.empty() && will_open(0)) next = std::min(next, next_look_);
     for (const ReturnedRequest& one : returned_) next = std::min(next, one.when);
     for (const Handed& one : handed_) next = std::min(next, one.when);
     return next;
+  }
+  /// The window after `window`: that of `next`, or an earlier one at whose end an engine is dead. So no router chooses
+  /// an engine that died while nothing happened.
+  [[nodiscard]] std::int64_t next_window(std::int64_t window, Seconds next) const {
+    std::int64_t to = window_of(next);
+    for (const Front& front : fronts_)
+      if (const Seconds death = front.next_death(); death <= next) {
+        const std::int64_t of = window_of(death);
+        to = std::min(to, at(of) < death ? of : of - 1);
+      }
+    return std::max(window + 1, to);
   }
   void finish() {
     summary_.unfinished = summary_.requests - summary_.served - summary_.refused;

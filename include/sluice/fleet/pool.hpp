@@ -18,7 +18,6 @@
 #include <span>
 #include <string>
 #include <tuple>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -28,9 +27,11 @@ namespace sluice {
 struct SentRequest {
   std::uint64_t number = 0; ///< the fleet's
   Seconds ready{0};         ///< when the engine may take it
+  Seconds sent{0};          ///< when the router chose the engine
   RequestSpec spec;
   std::vector<BlockKey> keys;
-  Tokens arrived{0}; ///< its oldest tokens whose KV comes with it
+  Tokens arrived{0};       ///< its oldest tokens whose KV comes with it
+  std::uint64_t stamp = 0; ///< of its place in the order in which the pool's requests were sent
 };
 
 /// What an engine tells at the end of a window. Ranks exchange it.
@@ -49,7 +50,11 @@ struct ReturnedRequest {
   Seconds when{0};
   Seconds first{0};    ///< its first token of this engine; undefined without one
   Tokens generated{0}; ///< that its client has of this engine
-  Tokens computed{0};  ///< with KV that is lost
+  Tokens computed{0};  ///< with KV that is lost, computed here or arrived
+  Tokens found{0}, loaded{0};
+  std::int32_t times_preempted = 0;
+  bool has_run = false;
+  [[nodiscard]] bool ran() const { return has_run; }
 };
 
 template <class E>
@@ -87,7 +92,8 @@ class Pool {
 
   void send(std::size_t i, SentRequest request) {
     Station& station = stations_[i];
-    if (asked_ && !request.keys.empty()) holders_.add(request.keys.front(), static_cast<std::uint32_t>(i));
+    request.stamp = ++sends_;
+    if (asked_) holders_.add(request.keys, static_cast<std::uint32_t>(i), request.stamp);
     station.queued += request.spec.prompt;
     station.queue.push_back(std::move(request));
     // KV may arrive in another order than it was sent.
@@ -96,7 +102,10 @@ class Pool {
       std::swap(station.queue[at], station.queue[at - 1]);
   }
   /// The engine dies at the end of the iteration that runs at `when`.
-  void kill(std::size_t i, Seconds when) { stations_[i].dies = std::min(stations_[i].dies, when); }
+  void kill(std::size_t i, Seconds when) {
+    stations_[i].dies = std::min(stations_[i].dies, when);
+    if (when <= Seconds{0}) stations_[i].news.dead = true;
+  }
 
   /// Runs iterations that begin before `until`. Touches no other engine: engines may advance on different threads.
   void advance(std::size_t i, Seconds until, RouterReads reads) {
@@ -133,22 +142,33 @@ class Pool {
   [[nodiscard]] std::int32_t finds(std::size_t i, std::span<const BlockKey> keys) const {
     return stations_[i].news.dead ? 0 : static_cast<std::int32_t>(stations_[i].engine.finds(keys));
   }
-  /// The engines here that may find something of a prompt with this first block.
-  [[nodiscard]] std::span<const std::uint32_t> may_find(BlockKey first) const { return holders_.of(first); }
+  /// What must be asked before `find_prefix` in a window of this edition. An engine's caches do not change in between.
+  void plan(std::span<const BlockKey> keys, std::int64_t edition, std::vector<KeyHolders::Question>& questions) {
+    holders_.plan(
+        keys, [edition](std::uint32_t) { return static_cast<std::uint64_t>(edition); }, questions);
+  }
+  /// Touches no other question: they may be put on different threads.
+  void put(const KeyHolders::Question& question) const {
+    question.put([this](std::uint32_t i, std::span<const BlockKey> keys) { return finds(i, keys); });
+  }
+  /// Writes for each engine here what `finds` says into `found`, which is 0 before.
+  void find_prefix(std::span<const BlockKey> keys, std::span<std::int32_t> found) const {
+    holders_.find(
+        keys, [this](std::uint32_t i, std::span<const BlockKey> asked) { return finds(i, asked); },
+        [found](std::uint32_t i, auto count) { found[i] = static_cast<std::int32_t>(count); });
+  }
   /// Forgets that an engine was sent a block which it has lost, when there is much to forget.
   void forget_lost() {
     if (!holders_.full()) return;
-    std::vector<std::unordered_set<std::uint64_t>> expected(stations_.size()); // blocks that may still be computed
+    std::vector<std::uint64_t> oldest(stations_.size(), std::numeric_limits<std::uint64_t>::max()); // live request
     for (std::size_t i = 0; i < stations_.size(); ++i) {
       Station& station = stations_[i];
-      for (std::size_t k = 0; k < station.queue.size(); ++k)
-        if (!station.queue[k].keys.empty())
-          expected[i].insert(static_cast<std::uint64_t>(station.queue[k].keys.front()));
+      for (std::size_t k = 0; k < station.queue.size(); ++k) oldest[i] = std::min(oldest[i], station.queue[k].stamp);
       for (std::size_t k = 0; k < station.live.size(); ++k)
-        if (station.live[k].number != over) expected[i].insert(static_cast<std::uint64_t>(station.live[k].first));
+        if (station.live[k].number != over) oldest[i] = std::min(oldest[i], station.live[k].stamp);
     }
-    holders_.sweep([&](BlockKey key, std::uint32_t i) {
-      return expected[i].contains(static_cast<std::uint64_t>(key)) || finds(i, {&key, 1}) > 0;
+    holders_.sweep([&](BlockKey key, std::uint32_t i, std::uint64_t stamp) { // later ones may still be computed
+      return stamp >= oldest[i] || finds(i, {&key, 1}) > 0;
     });
   }
   /// Takes the live requests of a dead engine, in the order of their submission.
@@ -157,15 +177,19 @@ class Pool {
     const Seconds when = std::max(station.engine.now(), station.dies);
     const View view = station.engine.view();
     const std::size_t begin = to.size();
-    for (const RequestRow& row : view.rows)
-      if (row.phase != Phase::ended)
-        to.push_back({station.number_of(row.id), when, row.first_token, row.delivered,
-                      row.blocks.count() > 0 ? row.computed : Tokens{0}});
+    for (const RequestRow& row : view.rows) {
+      if (row.phase == Phase::ended) continue;
+      const bool ran = row.phase != Phase::waiting || row.times_preempted > 0;
+      const Tokens computed = row.blocks.count() > 0 ? row.computed : ran ? Tokens{0} : row.arrived;
+      to.push_back({station.number_of(row.id), when, row.first_token, row.delivered, computed, row.found, row.loaded,
+                    row.times_preempted, ran});
+    }
     std::sort(to.begin() + static_cast<std::ptrdiff_t>(begin), to.end(),
               [](const ReturnedRequest& a, const ReturnedRequest& b) { return a.number < b.number; });
-    for (; !station.queue.empty(); station.queue.pop_front())
-      to.push_back(
-          {station.queue.front().number, std::max(when, station.queue.front().ready), {}, Tokens{0}, Tokens{0}});
+    for (; !station.queue.empty(); station.queue.pop_front()) {
+      const SentRequest& one = station.queue.front();
+      to.push_back({one.number, std::max(when, one.sent), {}, Tokens{0}, one.arrived, Tokens{0}, Tokens{0}, 0, false});
+    }
     station.queued = Tokens{0};
   }
 
@@ -176,7 +200,7 @@ class Pool {
   struct Station {
     struct Live {
       std::uint64_t number = over;
-      BlockKey first{}; ///< its prompt's first block
+      std::uint64_t stamp = 0; ///< SentRequest's
     };
     template <class... From>
     explicit Station(From&&... from) : engine(std::forward<From>(from)...) {}
@@ -206,7 +230,9 @@ class Pool {
     Engine& engine = station.engine;
     while (engine.now() < stop) {
       note_counts(station, engine.now()); // of the last iteration's end: it knows of nothing that came since
-      while (!station.queue.empty() && station.queue.front().ready <= engine.now()) take_next(station);
+      while (!station.queue.empty() && station.queue.front().ready <= engine.now() && engine.now() < stop)
+        take_next(station);
+      if (engine.now() >= stop) break; // the engine was held up: a connector copies KV that has arrived
       const Stepped stepped = engine.step();
       if (stepped == Stepped::failed)
         station.status = engine.status();
@@ -227,7 +253,7 @@ class Pool {
   /// A refusal reaches the fleet through the watch.
   static void take_next(Station& station) {
     SentRequest& request = station.queue.front();
-    station.live.push_back({request.number, request.keys.empty() ? BlockKey{} : request.keys.front()});
+    station.live.push_back({request.number, request.stamp});
     ++station.taken.requests;
     station.taken.prompts += request.spec.prompt;
     (void)station.engine.submit(request.spec, request.keys, Tokens{0}, request.arrived);
@@ -273,7 +299,8 @@ class Pool {
   std::vector<Station> stations_;
   std::vector<std::vector<EngineEnd>> ends_; ///< by engine; `FleetWatch` writes them
   bool asked_ = false;                       ///< the router reads what caches have
-  KeyHolders holders_;                       ///< of first blocks; of engines here
+  std::uint64_t sends_ = 0;                  ///< requests that were sent
+  KeyHolders holders_;                       ///< of engines here
 };
 
 } // namespace sluice

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/core/expected.hpp"
 
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -46,6 +48,20 @@ void share(Ranks* ranks, std::vector<T>& values) {
   SLUICE_ASSERT(all.size() % sizeof(T) == 0, "whole values of every rank");
   values.resize(all.size() / sizeof(T));
   if (!all.empty()) std::memcpy(static_cast<void*>(values.data()), all.data(), all.size());
+}
+
+/// Returns an error on every rank if one rank has one: its own, or the first other rank's. So no rank goes on alone and
+/// waits for ever. All ranks call it.
+[[nodiscard]] inline Status agree(Ranks* ranks, Status mine) {
+  if (ranks == nullptr || ranks->count() == 1) return mine;
+  std::vector<char> errors; // each: its parts with a zero after each
+  if (!mine.ok())
+    for (const std::string* part : {&mine.error().where, &mine.error().what, &mine.error().expected})
+      errors.insert(errors.end(), part->c_str(), part->c_str() + part->size() + 1);
+  share(ranks, errors);
+  if (errors.empty() || !mine.ok()) return mine;
+  const std::string where(errors.data()), what(errors.data() + where.size() + 1);
+  return Error{ErrorCode::bad_input, where, what, std::string(errors.data() + where.size() + what.size() + 2)};
 }
 
 } // namespace sluice

@@ -59,28 +59,45 @@ struct KvScorer {
   void sent(const FleetView& /*view*/, const RoutedRequest& /*request*/, std::size_t /*engine*/, State& /*s*/) const {}
 };
 
-/// The share of the prompt's blocks that the engine's caches have, by its own word (`precise-prefix-cache-scorer`).
+/// By the blocks of the prompt that the engines' caches have, by their own word: among the engines that have any, 1 for
+/// the most, 0 for the fewest, linear between them, and 1 if they have equally many; 0 for the others. That is
+/// `indexedScoresToNormalizedScoredPods` of llm-d-inference-scheduler's `precise-prefix-cache-scorer`.
 struct FoundScorer {
   static constexpr RouterReads reads{.prefixes = true};
   struct State {};
 
   double weight = 1;
 
-  void score(const FleetView& view, const RoutedRequest& request, State& /*state*/, std::span<double> scores) const {
-    if (request.keys.empty()) return;
+  void score(const FleetView& view, const RoutedRequest& /*request*/, State& /*state*/,
+             std::span<double> scores) const {
+    std::int32_t least = std::numeric_limits<std::int32_t>::max(), most = 0;
+    for (const std::size_t one : view.open)
+      if (const std::int32_t found = view.found[one]; found > 0) {
+        least = std::min(least, found);
+        most = std::max(most, found);
+      }
+    if (most == 0) return;
+    const auto range = static_cast<double>(most - least);
     for (std::size_t i = 0; i < scores.size(); ++i)
-      scores[i] += weight * static_cast<double>(view.found[view.open[i]]) / static_cast<double>(request.keys.size());
+      if (const std::int32_t found = view.found[view.open[i]]; found > 0)
+        scores[i] += weight * (range > 0 ? static_cast<double>(found - least) / range : 1);
   }
   void sent(const FleetView& /*view*/, const RoutedRequest& /*request*/, std::size_t /*engine*/, State& /*s*/) const {}
 };
 
-/// The share of the prompt's first blocks that the engine was sent before, by the router's own table
-/// (`prefix-cache-scorer`): the most recently used blocks of each engine, whatever its caches still have.
+/// The share of the prompt's first blocks that the engine was sent before, by the router's own table: the most recently
+/// used blocks of each engine, whatever its caches still have. That is `prefix-cache-scorer` of
+/// gateway-api-inference-extension, except for an engine whose table has lost a prompt's first blocks and has later
+/// ones: here it has nothing of the prompt, there the later ones count while another engine has the first ones.
 struct SentScorer {
   static constexpr RouterReads reads{};
   struct State {
-    std::vector<SentBlocks> of{}; ///< by engine
-    KeyHolders holders{};         ///< of first blocks
+    std::vector<SentBlocks> of{};          ///< by engine
+    std::vector<std::uint64_t> versions{}; ///< by engine: counts the changes of `of`
+    KeyHolders holders{};
+    std::uint32_t sends = 0;
+    std::vector<KeyHolders::Question> questions{}; ///< scratch
+    std::vector<std::size_t> found{};              ///< scratch, by engine
   };
 
   double weight = 1;
@@ -90,21 +107,29 @@ struct SentScorer {
   void score(const FleetView& view, const RoutedRequest& request, State& state, std::span<double> scores) const {
     const std::span<const BlockKey> keys = request.keys.first(std::min(most, request.keys.size()));
     if (keys.empty()) return;
-    for (const std::uint32_t engine : state.holders.of(keys.front())) {
-      const auto at = std::lower_bound(view.open.begin(), view.open.end(), engine);
-      if (at != view.open.end() && *at == engine)
-        scores[static_cast<std::size_t>(at - view.open.begin())] +=
-            weight * static_cast<double>(state.of[engine].find(keys)) / static_cast<double>(keys.size());
-    }
+    const auto ask = [&state](std::uint32_t engine, std::span<const BlockKey> asked) {
+      return state.of[engine].find(asked);
+    };
+    state.questions.clear();
+    state.holders.plan(
+        keys, [&state](std::uint32_t engine) { return state.versions[engine]; }, state.questions);
+    for (const KeyHolders::Question& one : state.questions) one.put(ask);
+    state.found.assign(view.engines(), 0);
+    state.holders.find(keys, ask, [&state](std::uint32_t engine, std::size_t count) { state.found[engine] = count; });
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      scores[i] += weight * static_cast<double>(state.found[view.open[i]]) / static_cast<double>(keys.size());
   }
   void sent(const FleetView& view, const RoutedRequest& request, std::size_t engine, State& state) const {
     const std::span<const BlockKey> keys = request.keys.first(std::min(most, request.keys.size()));
     if (keys.empty()) return;
     state.of.resize(view.engines());
-    state.of[engine].use(keys, room);
-    state.holders.add(keys.front(), static_cast<std::uint32_t>(engine));
+    state.versions.resize(view.engines());
+    state.of[engine].use(keys, room, ++state.sends);
+    ++state.versions[engine];
+    state.holders.add(keys, static_cast<std::uint32_t>(engine), state.sends);
     if (state.holders.full())
-      state.holders.sweep([&](BlockKey key, std::uint32_t one) { return state.of[one].find({&key, 1}) > 0; });
+      state.holders.sweep(
+          [&](BlockKey /*key*/, std::uint32_t one, std::uint64_t stamp) { return stamp >= state.of[one].oldest(); });
   }
 };
 

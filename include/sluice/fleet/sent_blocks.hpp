@@ -22,10 +22,13 @@ class SentBlocks {
     while (found < keys.size() && place(keys[found]) != KeyIndex::nobody) ++found;
     return found;
   }
-  /// Adds and uses these, the first as the last used: a prompt's beginning is forgotten last. At most `room` remain.
-  void use(std::span<const BlockKey> keys, std::size_t room) {
-    for (std::size_t i = keys.size(); i-- > 0;) use(keys[i], room);
+  /// Adds and uses these in their order, so that of a prompt the beginning is forgotten first, as in the `Add` of
+  /// gateway-api-inference-extension's prefix indexer. At most `room` remain.
+  void use(std::span<const BlockKey> keys, std::size_t room, std::uint32_t stamp = 0) {
+    for (const BlockKey key : keys) use(key, room, stamp);
   }
+  /// The stamp of the least recently used block: no block that was last used before it is left.
+  [[nodiscard]] std::uint32_t oldest() const { return size() == 0 ? 0 : stamps_[entries_[0].before]; }
   [[nodiscard]] std::size_t size() const { return entries_.empty() ? 0 : entries_.size() - 1; }
 
  private:
@@ -37,15 +40,19 @@ class SentBlocks {
   [[nodiscard]] std::uint32_t place(BlockKey key) const {
     return index_.find(key, [this](std::uint32_t at) { return entries_[at].key; });
   }
-  void use(BlockKey key, std::size_t room) {
+  void use(BlockKey key, std::size_t room, std::uint32_t stamp) {
     if (room == 0) return;
-    if (entries_.empty()) entries_.emplace_back();
+    if (entries_.empty()) {
+      entries_.emplace_back();
+      stamps_.emplace_back();
+    }
     std::uint32_t at = place(key);
     if (at != KeyIndex::nobody) {
       unlink(at);
     } else if (size() < room) {
       at = static_cast<std::uint32_t>(entries_.size());
       entries_.emplace_back().key = key;
+      stamps_.emplace_back();
       if (entries_.size() > indexed_) grow();
       index_.add(key, at);
     } else {
@@ -55,6 +62,7 @@ class SentBlocks {
       entries_[at].key = key;
       index_.add(key, at);
     }
+    stamps_[at] = stamp;
     entries_[at].before = 0;
     entries_[at].after = entries_[0].after;
     entries_[entries_[0].after].before = at;
@@ -72,6 +80,7 @@ class SentBlocks {
   }
 
   std::vector<Entry> entries_;
+  std::vector<std::uint32_t> stamps_; ///< by entry: of its last use
   KeyIndex index_;
   std::size_t indexed_ = 0;
 };

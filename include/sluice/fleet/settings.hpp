@@ -6,6 +6,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/fleet/failures.hpp"
 #include "sluice/fleet/handoff.hpp"
+#include "sluice/state/view/view.hpp"
 
 #include <cstddef>
 #include <string>
@@ -45,6 +46,29 @@ template <class Config>
     }
   };
   std::apply([&](const auto&... engines) { (check_pool(engines), ...); }, config.engines);
+  if constexpr (std::tuple_size_v<decltype(config.engines)> == 2) {
+    const Geometry* first = nullptr;
+    const auto check_kv = [&](const auto& engines) {
+      for (const auto& one : engines) {
+        const Geometry& kv = one.geometry;
+        if (first == nullptr) first = &kv;
+        if (!kv.alike())
+          bad("handoff", "layers of a pool's model keep different amounts of KV",
+              "a model whose layers keep the same KV");
+        if (kv.layers != first->layers)
+          bad("handoff",
+              "engines have KV of " + std::to_string(first->layers) + " and of " + std::to_string(kv.layers) +
+                  " layers",
+              "engines of one model");
+        if (kv.layer_block_bytes != first->layer_block_bytes)
+          bad("handoff",
+              "engines have layer blocks of " + std::to_string(first->layer_block_bytes.count()) + " and of " +
+                  std::to_string(kv.layer_block_bytes.count()) + " bytes",
+              "engines of one model, type of KV and number of devices");
+      }
+    };
+    std::apply([&](const auto&... engines) { (check_kv(engines), ...); }, config.engines);
+  }
   for (const auto& router : config.routers)
     if (!(Seconds{router.every} > Seconds{0})) bad("router", "its `every` is not above 0 s", "0.1 s, for example");
   if (config.routers.front().every != config.routers.back().every)

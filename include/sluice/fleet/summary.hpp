@@ -30,6 +30,7 @@ struct FleetSummary {
   std::int64_t served = 0, refused = 0, unfinished = 0;
   Tokens prompts{0}, generated{0}; ///< of served requests
   Tokens found{0}, loaded{0};      ///< of `prompts`
+  Tokens arrived{0};               ///< whose KV crossed the network: no part of `found`
   std::int64_t preemptions = 0;
   Sketch ttft, tpot, e2e;         ///< of served requests, in seconds
   std::int64_t owed = 0, met = 0; ///< requests with an SLO; those that met their TTFT and their TPOT SLO
@@ -75,6 +76,7 @@ struct FleetSummary {
     generated += end.generated;
     found += end.found;
     loaded += end.loaded;
+    arrived += end.arrived;
     preemptions += end.times_preempted;
     ttft.add(end.ttft().count());
     e2e.add(end.e2e().count());

@@ -23,6 +23,7 @@ struct EngineEnd {
   RequestSpec spec; ///< as the engine got it
   Seconds joined{0}, first{0}, last{0};
   Tokens generated{0}, found{0}, loaded{0};
+  [[nodiscard]] bool ran() const { return outcome == Outcome::served; }
 };
 static_assert(std::is_trivially_copyable_v<EngineEnd>);
 

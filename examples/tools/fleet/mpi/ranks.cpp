@@ -3,10 +3,16 @@
 
 #include "sluice/fleet/mpi/ranks.hpp"
 
+#include <utility>
+
 namespace fleets {
 
 sluice::Expected<std::unique_ptr<sluice::Ranks>> start_ranks() {
-  return std::unique_ptr<sluice::Ranks>(std::make_unique<sluice::MpiRanks>());
+  auto ranks = std::make_unique<sluice::MpiRanks>();
+  if (!ranks->any_thread())
+    return sluice::Error{sluice::ErrorCode::unsupported, "--mpi", "this MPI lets only the first thread call it",
+                         "an MPI that provides MPI_THREAD_SERIALIZED"};
+  return std::unique_ptr<sluice::Ranks>(std::move(ranks));
 }
 
 } // namespace fleets

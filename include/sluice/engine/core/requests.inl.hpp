@@ -55,7 +55,7 @@ SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seco
     policies.table.left_queue(policies.policies, slot, request);
     --core.requests.waiting;
     if (first) {
-      request.found = request.found_on_device() + request.loading;
+      request.found = std::max(Tokens{0}, request.found_on_device() + request.loading - request.arrived);
       request.loaded = request.loading;
       request.fetched = std::min(request.fetched, static_cast<std::int32_t>(request.loading.count()));
     }
@@ -162,7 +162,7 @@ SLUICE_INLINE void arrive_with_kv(Core& core, Slot slot, Tokens arrived) {
   if (core.policies->tiers != nullptr) arrived = Tokens{arrived / block * block.count()}; // tiers have whole blocks
   if (core.policies->is.finds_released || core.policies->tiers != nullptr) core.prefix.arrive(slot, arrived);
   RequestRow& request = core.row(slot);
-  request.computed = arrived;
+  request.computed = request.arrived = arrived;
   request.slack = -arrived; // they take room like new ones
 }
 

@@ -13,7 +13,8 @@
 namespace sluice {
 
 /// All ranks of MPI_COMM_WORLD. Its lifetime is MPI's, unless the program has started MPI before. One thread of a
-/// process calls it (MPI_THREAD_FUNNELED): the one that runs the fleet.
+/// process at a time calls it, the one that runs the fleet, which may be another than the one that started MPI: check
+/// `any_thread`.
 class MpiRanks final : public Ranks {
  public:
   MpiRanks() {
@@ -21,9 +22,10 @@ class MpiRanks final : public Ranks {
     MPI_Initialized(&begun);
     if (begun == 0) {
       int provided = 0;
-      MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+      MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
       ends_ = true;
     }
+    MPI_Query_thread(&level_);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &count_);
   }
@@ -33,6 +35,8 @@ class MpiRanks final : public Ranks {
     if (ends_) MPI_Finalize();
   }
 
+  /// Whether MPI lets every thread call it, one at a time (MPI_THREAD_SERIALIZED).
+  [[nodiscard]] bool any_thread() const { return level_ >= MPI_THREAD_SERIALIZED; }
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int count() const override { return count_; }
   [[nodiscard]] std::vector<std::byte> gather(std::span<const std::byte> mine) override {
@@ -53,6 +57,7 @@ class MpiRanks final : public Ranks {
 
  private:
   int rank_ = 0, count_ = 1;
+  int level_ = 0; ///< of threads, that MPI provides
   bool ends_ = false;
   std::vector<int> sizes_, places_; ///< scratch, by rank
 };

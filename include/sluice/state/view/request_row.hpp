@@ -77,7 +77,8 @@ struct RequestRow {
   std::int64_t missed = 0;   ///< TBT deadlines missed by the tokens that have reached the user (docs/metrics.md)
 
   // Of prefix caching, read only when the request joins.
-  Tokens found{0};   ///< prompt tokens whose KV was found when it first joined (prefix caching)
+  Tokens found{0};   ///< prompt tokens whose KV was found when it first joined (prefix caching), beyond `arrived`
+  Tokens arrived{0}; ///< prompt tokens whose KV came over a network with it
   Tokens loading{0}; ///< it loads these from the tier when it joins: the last of `computed`, or those after `meets`
   Tokens loaded{0};  ///< part of `found` that was loaded from the first tier
   Tokens on_host{0}; ///< prompt tokens whose KV a real backend's host keeps for it until it first joins
