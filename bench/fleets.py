@@ -5,9 +5,9 @@
 usage: fleets.py [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [WORKLOAD...]
 
 Each cell is one system on all engines behind one router, by sluice-fleet: SLO attainment in percent, and mean TTFT in
-seconds, each marked if it differs from the first cell's of its workload beyond chance. The tokens of an iteration are tuned for each
-cell: the value of `budgets` that keeps the most SLOs on the seeds of `tuned_on`, which are not judged. --data is the
-folder of public traces: data in $SLUICE_SHARED, or in shared/ beside the checkout. Reports stay in --kept (out/fleets)
+seconds, each marked if it differs from the first cell's of its workload beyond chance. The tokens of an iteration are
+tuned for each cell: the value of `budgets` that keeps the most SLOs on seeds that are not judged. --data is the folder
+of public traces: data in $SLUICE_SHARED, or in shared/ beside the checkout. Reports stay in --kept (out/fleets)
 by what they were asked, so that an interrupted run goes on where it was.
 """
 import argparse
@@ -28,7 +28,7 @@ machine = ["--device", "a100-80", "--host-memory", "100GB", "--slo-scale", "1"]
 mooncake = ["--trace", "{data}/traces/mooncake_conversation.jsonl", "--slo-ttft", "30", "--slo-tbt", "0.1"]
 agents = ["--generate", "agents:sessions=40,rate=0.2,first=lognormal(24500,0.5),longest=65536", "--slo-ttft", "3",
           "--slo-tbt", "0.05"]
-# Workload: flags, flags of the tuning, flags of what is judged.
+# Workload: its flags, those of the runs that tune, and those of the runs that are judged.
 workloads = {
     "Mooncake, 8 engines": (mooncake + ["--engines", "8"], ["--resample", "blocks:1500", "--limit", "1500", "--seeds", "101,102"],
                             ["--windows", "8", "--limit", "1500"]),
