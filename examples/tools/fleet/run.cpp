@@ -97,6 +97,7 @@ Expected<Ran> run_on(const Fleets& of, const R& router, Clients& clients) {
   if (Status status = clients.start(); !status) return status.error();
   if (Status status = fleet->run_clients(clients, Notes{ran.fates, of.ended}); !status) return status.error();
   ran.summary = fleet->summary();
+  if constexpr (F::pools == 2) ran.last_pool = of.engines;
   for (std::size_t engine = 0; engine < told.size(); ++engine) {
     const Told& one = told[engine];
     if (ran.tokens.size() < one.tokens.size()) ran.tokens.resize(one.tokens.size());
@@ -143,14 +144,13 @@ constexpr std::array<RouterRow, 8> rows{{
 
 double Ran::imbalance() const {
   double most = 0, sum = 0;
-  std::size_t count = 0;
-  for (const EnginePart& one : summary.engines)
-    if (const auto tokens = static_cast<double>(one.generated.count()); one.served > 0 || one.routed > 0) {
-      most = std::max(most, tokens);
-      sum += tokens;
-      ++count;
-    }
-  return sum > 0 ? most * static_cast<double>(summary.engines.size()) / sum : std::numeric_limits<double>::quiet_NaN();
+  const auto pool = std::span(summary.engines).subspan(last_pool);
+  for (const EnginePart& one : pool) {
+    const auto tokens = static_cast<double>(one.generated.count());
+    most = std::max(most, tokens);
+    sum += tokens;
+  }
+  return sum > 0 ? most * static_cast<double>(pool.size()) / sum : std::numeric_limits<double>::quiet_NaN();
 }
 
 std::span<const RouterRow> routers() { return rows; }

@@ -51,6 +51,7 @@ struct Fate {
 
 struct Ran {
   sluice::FleetSummary summary;
+  std::size_t last_pool = 0;                                            ///< its first engine
   std::vector<Fate> fates;                                              ///< by number
   std::vector<double> tokens;                                           ///< with `tells`: delivered, by second
   std::vector<std::pair<std::uint32_t, sluice::Seconds>> second_firsts; ///< with `tells`: by the second pool's engines

@@ -121,7 +121,8 @@ class KeyHolders {
       const Shared& shared = *node->shared;
       const bool begins = common(shared.keys, keys) == shared.keys.size();
       // A prompt that leaves the beginning earlier than all before it is asked for; `add` will split the beginning.
-      for (const Member& one : shared.members) found(one.engine, begins ? one.found : ask(one.engine, keys));
+      for (const Member& one : shared.members)
+        found(one.engine, begins ? std::size_t{one.found} : static_cast<std::size_t>(ask(one.engine, keys)));
       node = begins ? after(shared, keys) : nullptr;
     }
   }
