@@ -116,7 +116,7 @@ class KeyHolders {
   template <class Ask, class Found>
   void find(Keys keys, Ask&& ask, Found&& found) const {
     for (const Node* node = first(keys); node != nullptr;) {
-      for (const Member& one : node->few) found(one.engine, ask(one.engine, keys));
+      for (const Member& one : node->few) found(one.engine, static_cast<std::size_t>(ask(one.engine, keys)));
       if (node->shared == nullptr) return;
       const Shared& shared = *node->shared;
       const bool begins = common(shared.keys, keys) == shared.keys.size();
