@@ -70,8 +70,8 @@ TEST_CASE("the age of a report is the time since its engine's last iteration beg
       }
     }
     Heard heard;
-    const FleetSummary summary = sluice_test::serve_small<LeastLoaded, VllmRecompute>(
-        1, 150, rate, LeastLoaded{Seconds{window}}, {}, heard, 2);
+    const FleetSummary summary =
+        sluice_test::serve_small<LeastLoaded, VllmRecompute>(1, 150, rate, LeastLoaded{Seconds{window}}, {}, heard, 2);
     CHECK(summary.windows == heard.windows);
     CHECK(summary.age.count() == 150);
     for (const FleetChoice& choice : heard.choices) {
