@@ -10,7 +10,8 @@
 // other load does not count, and how much faster than real time two cores would be at that cost. Reading the workload
 // is included, and making the engines is not. A second table says what windows cost in accuracy: eight engines behind
 // LeastLoaded at six times that rate, from windows of a microsecond, which route as events in order of time do, to 2 s.
-// Prompts of systems with prefix caching begin with one of 100 beginnings of 512 tokens for each 10 engines.
+// Prompts of systems with prefix caching begin with one of 100 beginnings of 512 tokens for each 10 engines; in the last
+// rows all begin alike.
 #include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/fleet/fleet.hpp"
 #include "sluice/fleet/least_loaded.hpp"
@@ -224,6 +225,7 @@ int main(int argc, char** argv) {
              "us/req.", "of 10's", "ns/iter.", "x real", "age s", "MiB so far");
   const auto plain = [&](const Job& of) { return Generator(of.requests, 1); };
   const auto grouped = [&](const Job& of) { return Grouped(Generator(of.requests, 1), 10 * of.engines); };
+  const auto alike = [&](const Job& of) { return Grouped(Generator(of.requests, 1), 1); };
   const int threads = settings.threads;
   Status status =
       rows("VllmRecompute", "none: a loop", settings, [&](const Job& of) { return loop<VllmRecompute>(of); });
@@ -237,6 +239,7 @@ int main(int argc, char** argv) {
   add.operator()<LeastLoaded, VllmPrefixCaching>("VllmPrefixCaching", "LeastLoaded", {}, grouped);
   add.operator()<Estimated, VllmPrefixCaching>("VllmPrefixCaching", "estimated", {}, grouped);
   add.operator()<Precise, VllmPrefixCaching>("VllmPrefixCaching", "precise", {}, grouped);
+  add.operator()<Precise, VllmPrefixCaching>("VllmPrefixCaching", "precise, all", {}, alike);
   if (status.ok()) status = windows(settings);
   return status.ok() ? 0 : fail(status.error());
 }

@@ -261,7 +261,7 @@ TEST_CASE("questions about prompts that all begin alike do not grow with the eng
       holders.plan(
           keys, [&](std::uint32_t engine) { return versions[engine]; }, planned);
       for (const KeyHolders::Question& one : planned) one.put(ask);
-      holders.find(keys, ask, [](std::uint32_t, std::int64_t) {});
+      holders.find(keys, ask, [](std::uint32_t, std::size_t) {});
       const std::size_t to = random.below(engines);
       ++versions[to];
       holders.add(keys, static_cast<std::uint32_t>(to), stamp);

@@ -116,13 +116,18 @@ void write_fleet(JsonWriter& json, const RouterRuns& of) {
     Bins waiting(end), running(end), found(end), prompts(end);
     width = waiting.width();
     for (const Fate& fate : run.fates) {
-      if (fate.engine != engine || !fate.served) continue;
+      if (!fate.served) continue;
+      if (fate.handed > 0 && fate.second == engine) running.cover(fate.handed, fate.last);
+      if (fate.engine != engine) continue;
       waiting.cover(fate.routed, fate.first);
-      running.cover(fate.first, fate.last);
+      running.cover(fate.first, fate.handed > 0 ? fate.handed : fate.last);
       found.add(fate.first, static_cast<double>(fate.found));
       prompts.add(fate.first, static_cast<double>(fate.prompt));
     }
-    json.line().begin_object().field("name", fmt::format("engine {}", engine));
+    json.line().begin_object().field("name", run.last_pool == 0 ? fmt::format("engine {}", engine)
+                                             : engine < run.last_pool
+                                                 ? fmt::format("prefill {}", engine)
+                                                 : fmt::format("decode {}", engine - run.last_pool));
     json.key("waiting").begin_array();
     for (std::size_t i = 0; i < bins; ++i) json.rounded(waiting[i], 3);
     json.end_array().key("running").begin_array();

@@ -151,6 +151,7 @@ Expected<std::vector<RouterRuns>> run_all(const Options& options, const Comparis
     of.settings.threads = static_cast<int>(std::max<std::int64_t>(1, threads / static_cast<std::int64_t>(at_once)));
     of.copies = Seconds{options.kv_copy * of.setup->geometry.layers};
     of.ranks = ranks;
+    of.notes = !options.preset.empty() || (!options.out.empty() && seed == 0);
     of.ended = &ended;
     std::unique_ptr<Clients> clients;
     if (!options.preset.empty()) {
@@ -248,11 +249,11 @@ int run(Options options, const std::string& command) {
   compared::Options asked = options;
   asked.preset.clear(); // sluice-compare's are others
   Expected<Comparison> comparison = prepare_seeds(asked, command);
-  if (!comparison) {
-    Error error = comparison.error();
-    if (error.where == "--systems") error.where = "--system";
-    return fail(error);
-  }
+  Status prepared = comparison ? Status{} : Status{comparison.error()};
+  if (!prepared && prepared.error().where == "--systems")
+    prepared = Error{prepared.error().code, "--system", prepared.error().what, prepared.error().expected};
+  // A file may be missing on one rank's machine.
+  if (Status all = agree(ranks.get(), prepared); !all) return fail(all.error());
   if (options.host_step > 0 || options.kv_copy > 0) {
     const auto host = [&](engines::Setup& setup) {
       setup.cost = setup.cost.with_host({Seconds{options.host_step}, Seconds{options.kv_copy}});

@@ -249,7 +249,7 @@ Status replay_one(const Options& options, const std::vector<RequestSpec>& reques
   fleets.every = Seconds{options.every};
   fleets.settings.handoff = {recorded.link, recorded.latency, Sends::whole};
   fleets.copies = Seconds{options.kv_copy * shard->layers};
-  fleets.tells = true;
+  fleets.tells = fleets.notes = true;
   std::size_t next = 0;
   engines::Requests reader{.next = [&]() -> Expected<std::optional<RequestSpec>> {
     return next < requests.size() ? std::optional<RequestSpec>{requests[next++]} : std::nullopt;

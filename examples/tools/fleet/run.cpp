@@ -25,13 +25,14 @@ namespace {
 
 /// Notes what became of every request.
 struct Notes {
-  std::vector<Fate>& fates;
+  std::vector<Fate>* fates = nullptr; ///< null: only ends are counted
+  std::size_t last_pool = 0;          ///< its first engine
   std::atomic<std::int64_t>* ended = nullptr;
   std::vector<std::int32_t> waiting{}; ///< by engine, as reported when the window began
   std::size_t known = 0;               ///< engines whose reports the router reads
 
   void operator()(const FleetWindow& window) {
-    if (window.reports.empty()) return;
+    if (fates == nullptr || window.reports.empty()) return;
     const std::size_t end = window.first_engine + window.reports.size();
     if (waiting.size() < end) waiting.resize(end);
     known = std::max(known, end);
@@ -39,9 +40,14 @@ struct Notes {
       waiting[window.first_engine + i] = window.reports[i].waiting + window.reports[i].preempted;
   }
   void operator()(const FleetChoice& choice) {
+    if (fates == nullptr) return;
     const auto at = static_cast<std::size_t>(choice.number);
-    if (fates.size() <= at) fates.resize(at + 1);
-    Fate& fate = fates[at];
+    if (fates->size() <= at) fates->resize(at + 1);
+    Fate& fate = (*fates)[at];
+    if (fate.routed > 0 && fate.engine < last_pool && choice.engine >= last_pool && fate.handed == 0) {
+      fate.second = choice.engine;
+      fate.handed = choice.now.count();
+    }
     if (fate.routed > 0) return; // handed over, or returned by a dead engine
     fate.number = choice.number;
     fate.engine = choice.engine;
@@ -50,7 +56,9 @@ struct Notes {
     fate.seen = choice.engine < known ? waiting[choice.engine] : -1;
   }
   void operator()(const FleetEnd& end) {
-    Fate& fate = fates[static_cast<std::size_t>(end.number)];
+    if (ended != nullptr) ended->fetch_add(1, std::memory_order_relaxed);
+    if (fates == nullptr) return;
+    Fate& fate = (*fates)[static_cast<std::size_t>(end.number)];
     fate.served = end.outcome == Outcome::served;
     fate.sent = end.spec.arrival.count();
     fate.first = fate.served ? end.first.count() : end.last.count();
@@ -59,7 +67,6 @@ struct Notes {
     fate.found = end.found.count();
     fate.tokens = end.generated.count();
     fate.session = end.spec.session;
-    if (ended != nullptr) ended->fetch_add(1, std::memory_order_relaxed);
   }
 };
 
@@ -95,7 +102,10 @@ Expected<Ran> run_on(const Fleets& of, const R& router, Clients& clients) {
   if (!fleet) return fleet.error();
   Ran ran;
   if (Status status = clients.start(); !status) return status.error();
-  if (Status status = fleet->run_clients(clients, Notes{ran.fates, of.ended}); !status) return status.error();
+  if constexpr (F::pools == 2) ran.last_pool = of.engines;
+  if (Status status = fleet->run_clients(clients, Notes{of.notes ? &ran.fates : nullptr, ran.last_pool, of.ended});
+      !status)
+    return status.error();
   ran.summary = fleet->summary();
   for (std::size_t engine = 0; engine < told.size(); ++engine) {
     const Told& one = told[engine];
@@ -143,14 +153,13 @@ constexpr std::array<RouterRow, 8> rows{{
 
 double Ran::imbalance() const {
   double most = 0, sum = 0;
-  std::size_t count = 0;
-  for (const EnginePart& one : summary.engines)
-    if (const auto tokens = static_cast<double>(one.generated.count()); one.served > 0 || one.routed > 0) {
-      most = std::max(most, tokens);
-      sum += tokens;
-      ++count;
-    }
-  return sum > 0 ? most * static_cast<double>(summary.engines.size()) / sum : std::numeric_limits<double>::quiet_NaN();
+  const auto pool = std::span(summary.engines).subspan(last_pool);
+  for (const EnginePart& one : pool) {
+    const auto tokens = static_cast<double>(one.generated.count());
+    most = std::max(most, tokens);
+    sum += tokens;
+  }
+  return sum > 0 ? most * static_cast<double>(pool.size()) / sum : std::numeric_limits<double>::quiet_NaN();
 }
 
 std::span<const RouterRow> routers() { return rows; }

@@ -116,12 +116,13 @@ class KeyHolders {
   template <class Ask, class Found>
   void find(Keys keys, Ask&& ask, Found&& found) const {
     for (const Node* node = first(keys); node != nullptr;) {
-      for (const Member& one : node->few) found(one.engine, ask(one.engine, keys));
+      for (const Member& one : node->few) found(one.engine, static_cast<std::size_t>(ask(one.engine, keys)));
       if (node->shared == nullptr) return;
       const Shared& shared = *node->shared;
       const bool begins = common(shared.keys, keys) == shared.keys.size();
       // A prompt that leaves the beginning earlier than all before it is asked for; `add` will split the beginning.
-      for (const Member& one : shared.members) found(one.engine, begins ? one.found : ask(one.engine, keys));
+      for (const Member& one : shared.members)
+        found(one.engine, begins ? std::size_t{one.found} : static_cast<std::size_t>(ask(one.engine, keys)));
       node = begins ? after(shared, keys) : nullptr;
     }
   }
