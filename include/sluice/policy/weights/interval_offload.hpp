@@ -18,16 +18,12 @@ namespace sluice {
 /// k-th one is a multiple of p layers from the last: the same as an interval over all layers that the pattern divides.
 [[nodiscard]] inline WeightsLevel interval_level(const Geometry& geometry, int interval) {
   LayerSet streamed;
-  if (geometry.alike()) {
-    for (int layer = interval - 1; layer < geometry.layers; layer += interval) streamed.insert(layer);
-  } else {
-    int rest = interval;
-    geometry.streamable().for_each([&](int layer) {
-      if (--rest > 0) return;
-      streamed.insert(layer);
-      rest = interval;
-    });
-  }
+  int rest = interval;
+  geometry.streamable().for_each([&](int layer) {
+    if (--rest > 0) return;
+    streamed.insert(layer);
+    rest = interval;
+  });
   if (streamed.empty()) return {};
   return WeightsLevel::of(geometry, streamed, interval == 1 ? 2 : 1);
 }

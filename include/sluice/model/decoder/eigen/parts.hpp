@@ -38,27 +38,20 @@ template <class Term>
 
 } // namespace detail
 
-/// y = x / sqrt(mean(x^2) + epsilon) * scale (Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019).
-struct RmsNorm {
+/// y = x / sqrt(mean(x^2) + epsilon) * scale (Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019). With
+/// `Offset` the scale is 1 + `scale` (Qwen3-Next).
+template <bool Offset>
+struct BasicRmsNorm {
   /// `y` may be `x`.
   static void apply(const float* x, std::int64_t count, const float* scale, const float* /*bias*/, float epsilon,
                     float* y) {
     const float squares = detail::row_sum(x, count, [](const Lanes16& a, const Lanes16& b) { return fused(a, a, b); });
     const float factor = 1.0F / std::sqrt(squares / static_cast<float>(count) + epsilon);
-    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * factor * scale[i];
+    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * factor * (Offset ? 1.0F + scale[i] : scale[i]);
   }
 };
-
-/// RmsNorm with the scale 1 + `scale` (Qwen3-Next).
-struct OffsetRmsNorm {
-  /// `y` may be `x`.
-  static void apply(const float* x, std::int64_t count, const float* scale, const float* /*bias*/, float epsilon,
-                    float* y) {
-    const float squares = detail::row_sum(x, count, [](const Lanes16& a, const Lanes16& b) { return fused(a, a, b); });
-    const float factor = 1.0F / std::sqrt(squares / static_cast<float>(count) + epsilon);
-    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * factor * (1.0F + scale[i]);
-  }
-};
+using RmsNorm = BasicRmsNorm<false>;
+using OffsetRmsNorm = BasicRmsNorm<true>;
 
 /// y = (x - mean(x)) / sqrt(variance(x) + epsilon) * scale + bias (Ba et al., "Layer Normalization", 2016).
 struct LayerNorm {
