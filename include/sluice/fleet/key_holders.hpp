@@ -25,7 +25,7 @@ namespace sluice {
 /// thousand engines for each request is a thousand cache misses.)
 ///
 ///     holders.add(keys, engine, stamp);                       // the engine was sent these blocks
-///     holders.plan(keys, version_of, questions);              // what is to be asked before `find`
+///     holders.plan(keys, version_of, questions);              // what must be asked before `find`
 ///     for (Question& one : questions) one.put(ask);           // on any thread: they are independent
 ///     holders.find(keys, ask, found);                         // calls found(engine, count), the last call counts
 class KeyHolders {
