@@ -146,6 +146,7 @@ TEST_CASE("HttpServer ends the connection of a response that the application giv
   Running running;
   Client client(running.port);
   client.send("GET /broken HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(soon([&] { return running.app.requests == 1; }));
   CHECK(soon([&] { return running.connections() == 0; }));
 }
 
