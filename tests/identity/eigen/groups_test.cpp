@@ -123,6 +123,9 @@ TEST_CASE("windows and states give blocks back, and no token and no logit change
   const auto check = [&all](const MakeReal& make, std::uint64_t seed, double share) {
     RealExercise one;
     check_groups(stepped_groups(make), seed, share, one);
+    CAPTURE(seed);
+    if (seed != 207 && seed != 212) // these have room for all that they admit
+      CHECK_MESSAGE(one.bytes + one.preempted > 0, "each other system moves or preempts something");
     all.bytes += one.bytes;
     all.preempted += one.preempted;
   };
