@@ -145,8 +145,7 @@ void judge_by_seeds(Exploration& found) {
         if (of_seed.models[m].pairs > 0) gains[m].push_back(of_seed.models[m].gain);
     }
     for (std::size_t m = 0; m < gains.size(); ++m)
-      role.models[m].gain_of_seeds =
-          found.workload.windows ? Interval{mean_of(gains[m])} : mean_interval(gains[m]); // few windows decide
+      role.models[m].gain_of_seeds = metric_interval("slo_attainment", gains[m], found.workload.windows);
   }
 }
 
