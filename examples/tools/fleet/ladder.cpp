@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/ladder.hpp"
 
-#include "sluice/core/text.hpp"
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/observer/quantile.hpp"
-#include "sluice/workload/line_reader.hpp"
 
+#include "fleet/table_rows.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <utility>
 
 namespace fleets {
@@ -132,55 +129,17 @@ std::vector<StageRow> stage_rows(const Ladder& ladder, std::span<const RouterRun
 }
 
 Expected<std::vector<StageRow>> read_recording(const std::string& path) {
-  Expected<LineReader> lines = LineReader::open(path);
-  if (!lines) return lines.error();
-  constexpr std::size_t intervals = 4; // the one column that may be absent
-  std::array<int, 5> at{-1, -1, -1, -1, -1};
-  constexpr std::array<std::string_view, 5> names{"router", "stage_rate_per_s", "output_tokens_per_s", "ttft_p90_s",
-                                                  "itl_mean_s"};
+  TableRows table(path, {"router", "stage_rate_per_s", "output_tokens_per_s", "ttft_p90_s", "itl_mean_s"}, 4);
   std::vector<StageRow> rows;
-  for (bool head = true;; head = false) {
-    const Expected<std::optional<std::string_view>> line = lines->next();
-    if (!line) return line.error();
-    if (!*line) break;
-    std::vector<std::string_view> fields;
-    for (std::size_t begin = 0; begin <= (*line)->size();) {
-      const std::size_t end = std::min((*line)->find(',', begin), (*line)->size());
-      fields.push_back((*line)->substr(begin, end - begin));
-      begin = end + 1;
-    }
-    if (head) {
-      for (std::size_t name = 0; name < names.size(); ++name) {
-        const auto found = std::find(fields.begin(), fields.end(), names[name]);
-        if (found == fields.end() && name == intervals) continue;
-        if (found == fields.end())
-          return Error{ErrorCode::bad_input, lines->where(), "there is no column " + std::string{names[name]},
-                       "router,stage_rate_per_s,output_tokens_per_s,ttft_p90_s among the columns"};
-        at[name] = static_cast<int>(found - fields.begin());
-      }
-      continue;
-    }
-    StageRow row;
-    std::array<double*, 5> places{nullptr, &row.rate, &row.tokens_per_s, &row.ttft_p90_s, &row.tpot_mean_s};
-    bool summary = false;
-    for (std::size_t name = 0; name < names.size(); ++name) {
-      if (at[name] < 0) continue;
-      const auto column = static_cast<std::size_t>(at[name]);
-      if (column >= fields.size())
-        return Error{ErrorCode::bad_input, lines->where(), "the row has too few fields", "one for each column"};
-      const std::string_view field = fields[column];
-      if (places[name] == nullptr) {
-        row.router = std::string{field};
-      } else if (name == 1 && field == "all") {
-        summary = true; // of all stages
-      } else if (std::from_chars(field.data(), field.data() + field.size(), *places[name]).ptr !=
-                 field.data() + field.size()) {
-        return Error{ErrorCode::bad_input, lines->where(), "a field is '" + excerpt(field) + "'", "a number"};
-      }
-    }
-    row.tpot_mean_s *= 2; // see `read_recording`
-    if (!summary) rows.push_back(std::move(row));
+  while (table.next()) {
+    if (table.text(1) == "all") continue; // of all stages
+    StageRow& row = rows.emplace_back(StageRow{table.text(0)});
+    row.rate = table.number(1, 1e-9, 1e9);
+    row.tokens_per_s = table.number(2, 1e-9, 1e12);
+    row.ttft_p90_s = table.number(3, 0, 1e9);
+    if (table.has(4)) row.tpot_mean_s = 2 * table.number(4, 0, 1e9); // see `read_recording`
   }
+  if (!table.status()) return table.status().error();
   if (rows.empty()) return Error{ErrorCode::bad_input, path, "it has no stage", "a row for each router and stage"};
   return rows;
 }
