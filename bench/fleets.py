@@ -62,9 +62,21 @@ def sign_p(wins, losses):
 
 def mark(row, base, figure):
     """'+' if a row has more of a figure than the base in more of the judged parts than chance explains, '-' if less."""
-    pairs = list(zip(row[figure + "_each"], base[figure + "_each"]))
+    pairs = [pair for pair in zip(row[figure + "_each"], base[figure + "_each"]) if None not in pair]
     wins, losses = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
     return "" if sign_p(wins, losses) > 0.05 else "+" if wins > losses else "-"
+
+
+def cell(row, base):
+    """The text of a table's cell; "-" for a figure of which no request has one."""
+    def text(figure, shown):
+        return "-" if row[figure] is None else shown(row[figure]) + mark(row, base, figure)
+    return text("slo_attainment", lambda share: f"{100 * share:.1f}") + ", " + text("mean_ttft_s", lambda s: f"{s:.2f}")
+
+
+def attainment(row):
+    """What tuning maximizes: a run that has no request with an SLO comes last."""
+    return -1 if row["slo_attainment"] is None else row["slo_attainment"]
 
 
 def main():
@@ -87,11 +99,10 @@ def main():
             tuned = {budget: rows_of(options, system, flags + tuning, budget) for budget in budgets}
             cells = []
             for router in routers:
-                best = max(budgets, key=lambda budget: tuned[budget][router]["slo_attainment"])
+                best = max(budgets, key=lambda budget: attainment(tuned[budget][router]))
                 row = rows_of(options, system, flags + judged, best)[router]
                 base = base or row
-                cells.append(f"{100 * row['slo_attainment']:.1f}{mark(row, base, 'slo_attainment')}, "
-                             f"{row['mean_ttft_s']:.2f}{mark(row, base, 'mean_ttft_s')}")
+                cells.append(cell(row, base))
             print(f"| {name} | {system} | " + " | ".join(cells) + " |", flush=True)
 
 

@@ -21,7 +21,10 @@ namespace {
 
 double share(double part, double whole) { return whole > 0 ? part / whole : Interval::absent; }
 
-constexpr std::array<Figure, 13> all_figures{{
+/// Other figures leave refused requests out, except the SLO, which they miss.
+constexpr std::string_view refused_key = "refused";
+
+constexpr std::array<Figure, 14> all_figures{{
     {"throughput_tokens_per_s", "", "tokens/s", Unit::rate, [](const Ran& r) { return r.summary.tokens_per_s(); }},
     {"slo_attainment", "SLO", "met, %", Unit::share, [](const Ran& r) { return r.summary.attainment(); }},
     {"mean_ttft_s", "TTFT, s", "mean", Unit::seconds, [](const Ran& r) { return r.summary.ttft.mean(); }},
@@ -42,6 +45,7 @@ constexpr std::array<Figure, 13> all_figures{{
     {"p90_report_age_s", "report, ms", "P90", Unit::milliseconds,
      [](const Ran& r) { return r.summary.age.quantile(0.9); }},
     {"imbalance", "", "imbalance", Unit::plain, [](const Ran& r) { return r.imbalance(); }},
+    {refused_key, "", "refused", Unit::plain, [](const Ran& r) { return static_cast<double>(r.summary.refused); }},
 }};
 
 std::vector<double> values_of(const Figure& figure, std::span<const Ran> runs) {
@@ -110,7 +114,7 @@ std::string table_of(std::span<const RouterRuns> all, bool windows) {
   for (const Figure& figure : all_figures) { // a figure that no router has is left out
     const bool any = std::any_of(all.begin(), all.end(), [&](const RouterRuns& one) {
       const Interval of = interval_of(figure, one.runs, windows);
-      return !std::isnan(of.mean) && (of.mean != 0 || figure.key != "loaded_share");
+      return !std::isnan(of.mean) && (of.mean != 0 || (figure.key != "loaded_share" && figure.key != refused_key));
     });
     if (!any) continue;
     columns.push_back({std::string{figure.group}, std::string{figure.head}});
@@ -136,6 +140,7 @@ std::string json_of(std::span<const RouterRuns> all, std::span<const std::uint64
   for (const RouterRuns& one : all) {
     json.line().begin_object().field("router", one.router->name);
     for (const Figure& figure : all_figures) {
+      if (figure.key == refused_key) continue; // below, over all runs
       const Interval of = interval_of(figure, one.runs, windows);
       json.key(figure.key).value(of.mean);
       if (of.known())

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/ladder.hpp"
 
-#include "sluice/core/text.hpp"
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/observer/quantile.hpp"
-#include "sluice/workload/line_reader.hpp"
 
+#include "fleet/table_rows.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
-#include <map>
 #include <utility>
 
 namespace fleets {
@@ -27,47 +25,93 @@ namespace {
 /// llm-d-kv-cache, benchmarking/73-capacity (Apache-2.0): 8 pods of two H100 each serve Qwen3-32B. What the report does
 /// not have is stated from elsewhere; `inputs_73` says from where.
 void set_73(Options& options) {
-  const auto unless = [](auto& place, auto value) {
-    if (!place) place = value;
+  const auto unless = [&options](const char* flag, auto& place, auto value) {
+    if (!options.gave(flag)) place = std::move(value);
   };
-  unless(options.machine.model, std::string{"qwen3-32b"});
-  options.machine.device = "h100";
-  options.machine.tp = 2;
-  unless(options.machine.kv_blocks, std::int64_t{307'328 / 16});
-  unless(options.machine.batch, std::int64_t{1024});
-  unless(options.machine.batch_tokens, std::int64_t{8192});
-  options.ladder.first_warms = true;
-  if (!options.ladder_stages)
-    options.ladder.stages = {{15, 50}, {3, 20},  {10, 20}, {15, 20}, {20, 38}, {22, 34}, {25, 30}, {30, 25}, {35, 21},
-                             {40, 38}, {43, 36}, {46, 33}, {49, 30}, {52, 29}, {55, 27}, {57, 26}, {60, 25}};
-  if (!options.ladder_prompts) {
-    options.ladder.groups = 150;
-    options.ladder.users = 5;
-    options.ladder.shared = Tokens{6000};
-    options.ladder.own = Tokens{1200};
-    options.ladder.output = Tokens{1000};
-  }
-  if (!options.ladder_in_flight) options.ladder.in_flight = 800;
+  if (!options.gave("--prefill")) unless("--engines", options.engines, std::int64_t{8});
+  unless("--router", options.routers, std::string{"precise,estimated,random,load"});
+  unless("--every", options.every, 0.05);
+  unless("--host-step", options.host_step, 0.0055);
+  unless("--model", options.machine.model, std::string{"qwen3-32b"});
+  unless("--device", options.machine.device, std::string{"h100"});
+  unless("--tp", options.machine.tp, 2);
+  unless("--kv-blocks", options.machine.kv_blocks, std::int64_t{307'328 / 16});
+  unless("--batch", options.machine.batch, std::int64_t{1024});
+  unless("--max-batch-tokens", options.machine.batch_tokens, std::int64_t{8192});
+  Ladder& ladder = options.ladder;
+  ladder.first_warms = true;
+  unless("--stages", ladder.stages,
+         std::vector<Stage>{{15, 50},
+                            {3, 20},
+                            {10, 20},
+                            {15, 20},
+                            {20, 38},
+                            {22, 34},
+                            {25, 30},
+                            {30, 25},
+                            {35, 21},
+                            {40, 38},
+                            {43, 36},
+                            {46, 33},
+                            {49, 30},
+                            {52, 29},
+                            {55, 27},
+                            {57, 26},
+                            {60, 25}});
+  unless("--in-flight", ladder.in_flight, std::int64_t{800});
+  ladder.groups = 150;
+  ladder.users = 5;
+  ladder.shared = Tokens{6000};
+  ladder.own = Tokens{1200};
+  ladder.output = Tokens{1000};
 }
 
 std::vector<LadderInput> inputs_73(const Options& options) {
-  return {
-      {"8 pods of 2 H100, Qwen3-32B, 307,328 tokens of KV a pod, prefix caching", "published: the report"},
-      {"17 stages of Poisson arrivals, each after the last answer of the one before; 750 prompts by turns from the "
-       "first on, of 6,000 tokens of a group and 1,200 of a user; 1,000 tokens out",
-       "published: the report, and its generator's source (inference-perf, September 2025)"},
-      {"the scorers' weights, 256 blocks compared, 31,250 blocks a server", "published: the report"},
-      {fmt::format("{} requests in flight at most", options.ladder.in_flight),
-       "inferred: the generator's default of 100 for each of 8 workers (docs/fleet.md)"},
-      {"16 tokens a block, 8,192 tokens an iteration, 1,024 requests a batch", "stated: vLLM's defaults on an H100"},
-      {fmt::format("reports every {:g} s, of the end of each pod's last iteration", options.every),
-       "stated: the endpoint picker's default"},
-      {fmt::format("{:g} ms of an iteration in which the device waits for the host", options.host_step * 1e3),
-       "stated: vllm-project/vllm issue 10634 (5 to 6 ms without asynchronous scheduling)"},
-      {options.machine.profile.empty() ? "the roofline of model and device, two all-reduces a layer over NVLink"
-                                       : "kernel times of " + options.machine.profile,
-       options.machine.profile.empty() ? "stated: data sheets, and the shares of docs/devices.md" : "stated"},
+  using Flags = std::initializer_list<const char*>;
+  const auto given = [&options](Flags flags) {
+    std::string names;
+    for (const char* flag : flags)
+      if (options.gave(flag)) names += (names.empty() ? "" : ", ") + std::string{flag};
+    return names;
   };
+  /// Where values are from, of which these flags replace some.
+  const auto from = [&given](std::string source, Flags flags) {
+    const std::string names = given(flags);
+    return names.empty() ? source : source + "; given: " + names;
+  };
+  const Ladder& ladder = options.ladder;
+  const compared::MachineOptions& machine = options.machine;
+  std::vector<LadderInput> inputs{
+      {fmt::format("{} pods of {} {}, {}, {} tokens of KV a pod, {}",
+                   options.prefill ? fmt::format("{} + {}", *options.prefill, *options.decode)
+                                   : fmt::format("{}", options.engines),
+                   machine.tp, machine.device, *machine.model, *machine.kv_blocks * 16, options.system),
+       from("published: the report", {"--engines", "--prefill", "--decode", "--tp", "--device", "--model",
+                                      "--kv-blocks", "--kv-dtype", "--system", "--decode-system"})},
+      {fmt::format("{} stages of Poisson arrivals, each after the last answer of the one before", ladder.stages.size()),
+       from("published: the report, and its generator's source (inference-perf, September 2025)", {"--stages"})},
+      {fmt::format("{} prompts by turns from the first on, of {} tokens of a group and {} of a user; {} tokens out",
+                   ladder.prompts(), ladder.shared.count(), ladder.own.count(), ladder.output.count()),
+       from("published: the report, and its generator's source", {"--shared-prefix"})},
+      {"the scorers' weights, 256 blocks compared, 31,250 blocks a server", "published: the report"},
+      {fmt::format("{} requests in flight at most", ladder.in_flight),
+       from("inferred: the generator's default of 100 for each of 8 workers (docs/fleet.md)", {"--in-flight"})},
+      {fmt::format("16 tokens a block, {} tokens an iteration, {} requests a batch", *machine.batch_tokens,
+                   *machine.batch),
+       from("stated: vLLM's defaults on an H100", {"--max-batch-tokens", "--batch"})},
+      {fmt::format("reports every {:g} s, of the end of each pod's last iteration", options.every),
+       from("stated: the endpoint picker's default", {"--every"})},
+      {fmt::format("{:g} ms of an iteration in which the device waits for the host", options.host_step * 1e3),
+       from("stated: vllm-project/vllm issue 10634 (5 to 6 ms without asynchronous scheduling)", {"--host-step"})},
+      {machine.profile.empty() ? "the roofline of model and device, two all-reduces a layer over NVLink"
+                               : "kernel times of " + machine.profile,
+       machine.profile.empty() ? "stated: data sheets, and the shares of docs/devices.md" : "given: --profile"},
+  };
+  if (const std::string others = given({"--handoff", "--kv-copy", "--fail", "--restart", "--scale-from",
+                                        "--scale-waiting", "--scale-delay", "--host-memory", "--deposit", "--set"});
+      !others.empty())
+    inputs.push_back({"values of flags that the test did not have", "given: " + others});
+  return inputs;
 }
 
 constexpr std::array<LadderPreset, 1> presets{{
@@ -132,55 +176,17 @@ std::vector<StageRow> stage_rows(const Ladder& ladder, std::span<const RouterRun
 }
 
 Expected<std::vector<StageRow>> read_recording(const std::string& path) {
-  Expected<LineReader> lines = LineReader::open(path);
-  if (!lines) return lines.error();
-  constexpr std::size_t intervals = 4; // the one column that may be absent
-  std::array<int, 5> at{-1, -1, -1, -1, -1};
-  constexpr std::array<std::string_view, 5> names{"router", "stage_rate_per_s", "output_tokens_per_s", "ttft_p90_s",
-                                                  "itl_mean_s"};
+  TableRows table(path, {"router", "stage_rate_per_s", "output_tokens_per_s", "ttft_p90_s", "itl_mean_s"}, 4);
   std::vector<StageRow> rows;
-  for (bool head = true;; head = false) {
-    const Expected<std::optional<std::string_view>> line = lines->next();
-    if (!line) return line.error();
-    if (!*line) break;
-    std::vector<std::string_view> fields;
-    for (std::size_t begin = 0; begin <= (*line)->size();) {
-      const std::size_t end = std::min((*line)->find(',', begin), (*line)->size());
-      fields.push_back((*line)->substr(begin, end - begin));
-      begin = end + 1;
-    }
-    if (head) {
-      for (std::size_t name = 0; name < names.size(); ++name) {
-        const auto found = std::find(fields.begin(), fields.end(), names[name]);
-        if (found == fields.end() && name == intervals) continue;
-        if (found == fields.end())
-          return Error{ErrorCode::bad_input, lines->where(), "there is no column " + std::string{names[name]},
-                       "router,stage_rate_per_s,output_tokens_per_s,ttft_p90_s among the columns"};
-        at[name] = static_cast<int>(found - fields.begin());
-      }
-      continue;
-    }
-    StageRow row;
-    std::array<double*, 5> places{nullptr, &row.rate, &row.tokens_per_s, &row.ttft_p90_s, &row.tpot_mean_s};
-    bool summary = false;
-    for (std::size_t name = 0; name < names.size(); ++name) {
-      if (at[name] < 0) continue;
-      const auto column = static_cast<std::size_t>(at[name]);
-      if (column >= fields.size())
-        return Error{ErrorCode::bad_input, lines->where(), "the row has too few fields", "one for each column"};
-      const std::string_view field = fields[column];
-      if (places[name] == nullptr) {
-        row.router = std::string{field};
-      } else if (name == 1 && field == "all") {
-        summary = true; // of all stages
-      } else if (std::from_chars(field.data(), field.data() + field.size(), *places[name]).ptr !=
-                 field.data() + field.size()) {
-        return Error{ErrorCode::bad_input, lines->where(), "a field is '" + excerpt(field) + "'", "a number"};
-      }
-    }
-    row.tpot_mean_s *= 2; // see `read_recording`
-    if (!summary) rows.push_back(std::move(row));
+  while (table.next()) {
+    if (table.text(1) == "all") continue; // of all stages
+    StageRow& row = rows.emplace_back(StageRow{table.text(0)});
+    row.rate = table.number(1, 1e-9, 1e9);
+    row.tokens_per_s = table.number(2, 1e-9, 1e12);
+    row.ttft_p90_s = table.number(3, 0, 1e9);
+    if (table.has(4)) row.tpot_mean_s = 2 * table.number(4, 0, 1e9); // see `read_recording`
   }
+  if (!table.status()) return table.status().error();
   if (rows.empty()) return Error{ErrorCode::bad_input, path, "it has no stage", "a row for each router and stage"};
   return rows;
 }

@@ -16,15 +16,10 @@ using namespace sluice;
 
 namespace {
 
-/// Calls `take(part)` for the parts between commas, until it returns false.
 template <class Take>
 bool each_part(std::string_view text, Take&& take) {
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    if (!take(text.substr(begin, end - begin))) return false;
-    begin = end + 1;
-  }
-  return true;
+  const std::vector<std::string_view> parts = parts_of(text);
+  return std::all_of(parts.begin(), parts.end(), take);
 }
 bool read_double(std::string_view text, double& value) {
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -44,6 +39,16 @@ Named named(std::string_view part, char between) {
 
 } // namespace
 
+std::vector<std::string_view> parts_of(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 std::string read_handoff(std::string_view text, Handoff& handoff) {
   const bool read = each_part(text, [&](std::string_view part) {
     const auto [name, value] = named(part, '=');
@@ -55,7 +60,7 @@ std::string read_handoff(std::string_view text, Handoff& handoff) {
     }
     if (name == "latency") {
       double seconds = 0;
-      if (!read_double(value, seconds) || seconds < 0) return false;
+      if (!read_double(value, seconds) || seconds < 0 || seconds > 1e6) return false;
       handoff.latency = Seconds{seconds};
       return true;
     }
@@ -72,7 +77,8 @@ std::string read_failures(std::string_view text, std::vector<Failure>& failures)
     const auto [engine, at] = named(part, '@');
     std::int64_t number = 0;
     double seconds = 0;
-    if (!read_whole(engine, 0, 1'000'000, number) || !read_double(at, seconds) || seconds < 0) return false;
+    if (!read_whole(engine, 0, 1'000'000, number) || !read_double(at, seconds) || seconds < 0 || seconds > 1e9)
+      return false;
     failures.push_back({Seconds{seconds}, static_cast<std::size_t>(number)});
     return true;
   });

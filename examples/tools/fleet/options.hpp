@@ -8,6 +8,7 @@
 #include "compare/options.hpp"
 #include "fleet/clients.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,14 +29,22 @@ struct Options : compared::Options {
   bool restarted = false; ///< clients of a dead engine's requests lose what they had
   std::optional<std::int64_t> scale_from;
   double scale_delay = 60, scale_waiting = 10;
-  double host_step = 0;  ///< seconds that an iteration waits for the host
-  double kv_copy = 0;    ///< seconds per layer in which a connector copies a request's KV, on both sides
-  std::string replay;    ///< a folder with a recorded fleet
-  std::string recording; ///< a CSV with the measured stages of a preset
-  Ladder ladder{};       ///< a preset's
-  bool ladder_stages = false, ladder_prompts = false, ladder_in_flight = false; ///< given by the user
+  double host_step = 0;      ///< seconds that an iteration waits for the host
+  double kv_copy = 0;        ///< seconds per layer in which a connector copies a request's KV, on both sides
+  std::string replay;        ///< a folder with a recorded fleet
+  std::string recording;     ///< a CSV with the measured stages of a preset
+  Ladder ladder{};           ///< a preset's
+  std::string shared_prefix; ///< replaces parts of the preset's prompts
   bool json = false, list_names = false;
+
+  std::vector<std::string> given{}; ///< flags that the user gave
+  [[nodiscard]] bool gave(std::string_view flag) const {
+    return std::find(given.begin(), given.end(), flag) != given.end();
+  }
 };
+
+/// The parts of `text` between commas.
+[[nodiscard]] std::vector<std::string_view> parts_of(std::string_view text);
 
 /// Reads "rate=25GB/s,latency=0.001,by=layer" into `handoff`. Returns what was expected if the text is wrong.
 [[nodiscard]] std::string read_handoff(std::string_view text, sluice::Handoff& handoff);

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <utility>
 
 namespace fleets {
 
@@ -106,41 +108,65 @@ void write_curves(JsonWriter& json, std::span<const Curves> charts) {
   json.end_array();
 }
 
-void write_fleet(JsonWriter& json, const RouterRuns& of) {
+/// The engines that have lanes: of two pools, the first ones of each.
+std::vector<std::size_t> lanes_of(const Ran& run) {
+  const std::size_t all = run.summary.engines.size(), second = run.last_pool == 0 ? 0 : all - run.last_pool;
+  const std::size_t first = std::min(all - second, most_lanes - std::min(second, most_lanes / 2));
+  std::vector<std::size_t> lanes;
+  for (std::size_t i = 0; i < first; ++i) lanes.push_back(i);
+  for (std::size_t i = all - second; i < all && lanes.size() < most_lanes; ++i) lanes.push_back(i);
+  return lanes;
+}
+
+/// Draws each engine's requests while they are with it: waiting until their client's first token, running from then.
+/// `dies`: when engines die.
+void write_fleet(JsonWriter& json, const RouterRuns& of, std::span<const Failure> dies) {
+  struct Lane {
+    explicit Lane(double end) : waiting(end), running(end), found(end), prompts(end) {}
+    Bins waiting, running, found, prompts;
+  };
   const Ran& run = of.runs.front();
   const double end = end_of(run);
+  const std::vector<std::size_t> drawn = lanes_of(run);
+  std::vector<Lane> lanes(drawn.size(), Lane(end));
+  std::vector<Lane*> lane_of(run.summary.engines.size()); // by engine
+  for (std::size_t i = 0; i < drawn.size(); ++i) lane_of[drawn[i]] = &lanes[i];
+  std::vector<double> death(lane_of.size(), std::numeric_limits<double>::infinity());
+  for (const Failure& one : dies) death[one.engine] = std::min(death[one.engine], one.at.count());
+  std::vector<double> next; // by request: when it goes to the engine after this one, or ends
+  for (const Fate& fate : run.fates) next.push_back(fate.last);
+  for (auto stay = run.stays.rbegin(); stay != run.stays.rend(); ++stay) {
+    const auto number = static_cast<std::size_t>(stay->number);
+    const Fate& fate = run.fates[number];
+    const double left = std::exchange(next[number], stay->from), to = std::min(left, death[stay->engine]);
+    if (!fate.served || lane_of[stay->engine] == nullptr) continue;
+    Lane& lane = *lane_of[stay->engine];
+    lane.waiting.cover(stay->from, std::min(fate.first, to));
+    lane.running.cover(std::max(fate.first, stay->from), to);
+    if (stay->from > fate.first || fate.first > left) continue;
+    lane.found.add(fate.first, static_cast<double>(fate.found));
+    lane.prompts.add(fate.first, static_cast<double>(fate.prompt));
+  }
   json.line().begin_object().field("name", of.router->name).key("engines").begin_array();
-  const std::size_t engines = std::min(most_lanes, run.summary.engines.size());
-  double width = 1;
-  for (std::size_t engine = 0; engine < engines; ++engine) {
-    Bins waiting(end), running(end), found(end), prompts(end);
-    width = waiting.width();
-    for (const Fate& fate : run.fates) {
-      if (!fate.served) continue;
-      if (fate.handed > 0 && fate.second == engine) running.cover(fate.handed, fate.last);
-      if (fate.engine != engine) continue;
-      waiting.cover(fate.routed, fate.first);
-      running.cover(fate.first, fate.handed > 0 ? fate.handed : fate.last);
-      found.add(fate.first, static_cast<double>(fate.found));
-      prompts.add(fate.first, static_cast<double>(fate.prompt));
-    }
+  for (const std::size_t engine : drawn) {
+    const Lane& lane = *lane_of[engine];
     json.line().begin_object().field("name", run.last_pool == 0 ? fmt::format("engine {}", engine)
                                              : engine < run.last_pool
                                                  ? fmt::format("prefill {}", engine)
                                                  : fmt::format("decode {}", engine - run.last_pool));
     json.key("waiting").begin_array();
-    for (std::size_t i = 0; i < bins; ++i) json.rounded(waiting[i], 3);
+    for (std::size_t i = 0; i < bins; ++i) json.rounded(lane.waiting[i], 3);
     json.end_array().key("running").begin_array();
-    for (std::size_t i = 0; i < bins; ++i) json.rounded(running[i], 3);
+    for (std::size_t i = 0; i < bins; ++i) json.rounded(lane.running[i], 3);
     json.end_array().key("found").begin_array();
     for (std::size_t i = 0; i < bins; ++i)
-      if (prompts[i] > 0)
-        json.rounded(found[i] / prompts[i], 3);
+      if (lane.prompts[i] > 0)
+        json.rounded(lane.found[i] / lane.prompts[i], 3);
       else
         json.null();
     json.end_array().end_object();
   }
-  json.end_array().field("bin", width).end_object();
+  json.end_array().field("bin", Bins(end).width()).end_object();
 }
 
 std::string table_html(std::span<const RouterRuns> all, bool windows) {
@@ -224,12 +250,12 @@ std::string fleet_page(const Options& options, const compared::Comparison& compa
   sluice::detail::begin_page_data(json, "fleet", w);
   json.key("systems").begin_array().end_array();
   const std::size_t engines = all.front().runs.front().summary.engines.size();
-  json.field("what", engines > most_lanes ? fmt::format("The first seed's run; lanes of the first {} of {} engines.",
-                                                        most_lanes, engines)
-                                          : std::string{"The first seed's run."});
+  json.field("what", engines > most_lanes
+                         ? fmt::format("The first seed's run; lanes of {} of {} engines.", most_lanes, engines)
+                         : std::string{"The first seed's run."});
   write_curves(json, charts);
   json.key("fleets").begin_array();
-  for (const RouterRuns& one : all) write_fleet(json, one);
+  for (const RouterRuns& one : all) write_fleet(json, one, options.failures);
   json.end_array().end_object();
   return page_of(std::move(page), w, table_html(all, options.workload.windows > 0));
 }

@@ -25,6 +25,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -33,7 +34,9 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -57,14 +60,10 @@ Expected<std::vector<const RouterRow*>> chosen_routers(const std::string& list) 
   std::vector<const RouterRow*> chosen;
   std::vector<std::string_view> names;
   for (const RouterRow& row : routers()) names.push_back(row.name);
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    const std::string name = list.substr(begin, end - begin);
-    begin = end + 1;
-    if (list == "all") {
-      for (const RouterRow& row : routers()) chosen.push_back(&row);
-      break;
-    }
+  if (list == "all")
+    for (const RouterRow& row : routers()) chosen.push_back(&row);
+  if (list == "all") return chosen;
+  for (const std::string_view name : parts_of(list)) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end())
       return flag_error("--router", fmt::format("there is no router '{}'{}", excerpt(name), did_you_mean(name, names)),
@@ -77,14 +76,63 @@ Expected<std::vector<const RouterRow*>> chosen_routers(const std::string& list) 
   return chosen;
 }
 
-/// Checks flags against each other, and sets what follows from them.
-Status check(Options& options) {
-  if (options.prefill.has_value() != options.decode.has_value())
-    return flag_error(options.prefill ? "--prefill" : "--decode",
-                      options.prefill ? "there is no --decode" : "there is no --prefill",
-                      "engines of both pools, such as --prefill 1 --decode 3");
-  if (!options.decoder.empty() && !options.decode)
-    return flag_error("--decode-system", "there is one pool", "--prefill and --decode as well");
+/// A flag that has no meaning without another one.
+struct Needed {
+  const char *flag, *other, *what, *expected;
+};
+constexpr const char* both_pools = "--prefill and --decode as well";
+constexpr std::array<Needed, 12> needed{{
+    {"--prefill", "--decode", "there is no --decode", "engines of both pools, such as --prefill 1 --decode 3"},
+    {"--decode", "--prefill", "there is no --prefill", "engines of both pools, such as --prefill 1 --decode 3"},
+    {"--decode-system", "--decode", "there is one pool", both_pools},
+    {"--handoff", "--decode", "there is one pool", both_pools},
+    {"--kv-copy", "--decode", "there is one pool", both_pools},
+    {"--restart", "--fail", "no engine dies", "--fail as well"},
+    {"--scale-waiting", "--scale-from", "all engines take requests from the start", "--scale-from as well"},
+    {"--scale-delay", "--scale-from", "all engines take requests from the start", "--scale-from as well"},
+    {"--stages", "--preset", "only a preset's ladder has it", "--preset as well"},
+    {"--shared-prefix", "--preset", "only a preset's ladder has it", "--preset as well"},
+    {"--in-flight", "--preset", "only a preset's ladder has it", "--preset as well"},
+    {"--recording", "--preset", "there is nothing to compare it with", "--preset as well"},
+}};
+/// Flags of workloads: a preset has its own, whose requests have no SLO.
+constexpr std::array<const char*, 15> of_workloads{"--trace",     "--format",   "--trace-columns", "--trace-block",
+                                                   "--benchmark", "--generate", "--limit",         "--rate-scale",
+                                                   "--sessions",  "--resample", "--windows",       "--slo-scale",
+                                                   "--slo-tbt",   "--slo-ttft", "--slo-classes"};
+/// Flags that a replay reads; all else is the recording's.
+constexpr std::array<const char*, 12> of_replays{"--replay",  "--system", "--every", "--host-step",
+                                                 "--kv-copy", "--model",  "--batch", "--max-batch-tokens",
+                                                 "--threads", "--out",    "--json",  "--quiet"};
+
+/// Seconds whose windows can be counted.
+Status check_seconds(const Options& options) {
+  const std::tuple<const char*, double, double> all[] = {{"--every", options.every, 1e-6},
+                                                         {"--scale-delay", options.scale_delay, 0},
+                                                         {"--host-step", options.host_step, 0},
+                                                         {"--kv-copy", options.kv_copy, 0}};
+  for (const auto& [flag, value, least] : all)
+    if (value < least || value > 1e6)
+      return flag_error(flag, fmt::format("it is {:g}", value), fmt::format("seconds from {:g} to 1e+06", least));
+  return {};
+}
+
+Status check_replay(const Options& options) {
+  for (const std::string& flag : options.given)
+    if (std::find(of_replays.begin(), of_replays.end(), flag) == of_replays.end())
+      return flag_error(flag, "a replay does not read it", "--replay without it");
+  return check_seconds(options);
+}
+
+/// Checks flags against each other.
+Status check(const Options& options) {
+  for (const Needed& one : needed)
+    if (options.gave(one.flag) && !options.gave(one.other)) return flag_error(one.flag, one.what, one.expected);
+  if (options.gave("--engines") && options.prefill)
+    return flag_error("--engines", "there are two pools", "--engines, or --prefill and --decode");
+  if (!options.preset.empty())
+    for (const char* flag : of_workloads)
+      if (options.gave(flag)) return flag_error(flag, "the preset has its own workload", "--preset without it");
   const std::int64_t all = options.prefill ? *options.prefill + *options.decode : options.engines;
   for (const Failure& one : options.failures)
     if (static_cast<std::int64_t>(one.engine) >= all)
@@ -92,22 +140,11 @@ Status check(Options& options) {
                         fmt::format("an engine from 0 to {}", all - 1));
   if (options.scale_from && *options.scale_from > options.prefill.value_or(options.engines))
     return flag_error("--scale-from", fmt::format("it is {}", *options.scale_from), "at most the engines of the pool");
-  if (!(options.every > 0)) return flag_error("--every", "it is 0", "seconds above 0");
-  if (options.preset.empty() && (options.ladder_stages || options.ladder_prompts || options.ladder_in_flight))
-    return flag_error(options.ladder_stages    ? "--stages"
-                      : options.ladder_prompts ? "--shared-prefix"
-                                               : "--in-flight",
-                      "only a preset's ladder has it", "--preset as well");
-  if (options.preset.empty() && !options.recording.empty())
-    return flag_error("--recording", "there is nothing to compare it with", "--preset as well");
-  if (!options.preset.empty() && (!options.workload.trace.empty() || options.workload.generate))
-    return flag_error(options.workload.generate ? "--generate" : "--trace", "the preset has its own workload",
-                      "--preset without it");
-  if (options.kv_copy > 0 && !options.prefill && options.replay.empty())
-    return flag_error("--kv-copy", "there is one pool", "--prefill and --decode as well");
-  if (options.mpi && options.prefill)
-    return flag_error("--mpi", "two pools run in one process", "--engines instead of --prefill and --decode");
-  return {};
+  return check_seconds(options);
+}
+
+std::vector<std::uint64_t> seeds_of(const Options& options) {
+  return options.workload.seeds.empty() ? std::vector<std::uint64_t>{options.workload.seed} : options.workload.seeds;
 }
 
 /// Runs each router on each seed. Other threads than this one run fleets, so that this one can show progress.
@@ -117,8 +154,7 @@ Expected<std::vector<RouterRuns>> run_all(const Options& options, const Comparis
     return *std::find_if(comparison.systems.begin(), comparison.systems.end(),
                          [&](const engines::System* one) { return one->name == name; });
   };
-  const std::vector<std::uint64_t> seeds =
-      options.workload.seeds.empty() ? std::vector<std::uint64_t>{options.workload.seed} : options.workload.seeds;
+  const std::vector<std::uint64_t> seeds = seeds_of(options);
   std::vector<RouterRuns> all;
   for (const RouterRow* row : chosen) all.push_back({row, std::vector<Ran>(seeds.size())});
   const std::size_t jobs = chosen.size() * seeds.size();
@@ -204,10 +240,16 @@ Expected<const LadderPreset*> set_preset(Options& options) {
     names.push_back(one.name);
     if (one.name != options.preset) continue;
     one.set(options);
+    if (options.gave("--shared-prefix")) (void)read_prompts(options.shared_prefix, options.ladder); // it was checked
+    const Ladder& ladder = options.ladder;
+    const auto prompts = static_cast<std::int64_t>(ladder.prompts());
+    if (const std::int64_t tokens = prompts * (ladder.shared + ladder.own).count();
+        prompts > 1'000'000 || tokens > 1'000'000'000)
+      return flag_error("--shared-prefix", fmt::format("there are {} prompts with {} tokens in all", prompts, tokens),
+                        "at most 1000000 prompts with 1000000000 tokens");
     // Machine, limits and policies are prepared for one request of the ladder.
-    options.workload.generate =
-        fmt::format("poisson:rate=1,requests=1,prompt={},output={}",
-                    (options.ladder.shared + options.ladder.own).count(), options.ladder.output.count());
+    options.workload.generate = fmt::format("poisson:rate=1,requests=1,prompt={},output={}",
+                                            (ladder.shared + ladder.own).count(), ladder.output.count());
     return &one;
   }
   return flag_error(
@@ -224,19 +266,18 @@ int run(Options options, const std::string& command) {
   }
   const LadderPreset* preset = nullptr;
   std::vector<StageRow> measured;
-  const std::string given = options.preset;
-  if (Status checked = check(options); !checked) return fail(checked.error());
-  Expected<std::vector<const RouterRow*>> chosen = chosen_routers(options.routers);
-  if (!chosen) return fail(chosen.error());
   if (!options.preset.empty()) {
     const Expected<const LadderPreset*> found = set_preset(options);
     if (!found) return fail(found.error());
     preset = *found;
-    if (!options.recording.empty()) {
-      Expected<std::vector<StageRow>> read = read_recording(options.recording);
-      if (!read) return fail(read.error());
-      measured = *std::move(read);
-    }
+  }
+  if (Status checked = check(options); !checked) return fail(checked.error());
+  Expected<std::vector<const RouterRow*>> chosen = chosen_routers(options.routers);
+  if (!chosen) return fail(chosen.error());
+  if (!options.recording.empty()) {
+    Expected<std::vector<StageRow>> read = read_recording(options.recording);
+    if (!read) return fail(read.error());
+    measured = *std::move(read);
   }
   options.systems = options.system;
   if (!options.decoder.empty() && options.decoder != options.system) options.systems += "," + options.decoder;
@@ -268,8 +309,7 @@ int run(Options options, const std::string& command) {
   if (!all) return leads ? fail(all.error()) : 2;
   if (!leads) return 0;
   const bool windows = options.workload.windows > 0;
-  const std::vector<std::uint64_t> seeds =
-      options.workload.seeds.empty() ? std::vector<std::uint64_t>{options.workload.seed} : options.workload.seeds;
+  const std::vector<std::uint64_t> seeds = seeds_of(options);
   if (preset != nullptr) {
     const std::vector<StageRow> rows = stage_rows(options.ladder, *all);
     const std::vector<LadderInput> inputs = preset->inputs(options);
@@ -347,24 +387,20 @@ int fleets::program(int argc, char** argv) {
                "with --scale-from: requests that wait per engine when another is started (default: 10)");
   flags.number("--scale-delay", options.scale_delay, 0, true,
                "with --scale-from: seconds until it takes requests (default: 60)");
-  CLI::Option* host = flags.number("--host-step", options.host_step, 0, true,
-                                   "seconds of each iteration in which the device waits for the server's host "
-                                   "(default: 0; 0.0055 of a preset)");
+  flags.number("--host-step", options.host_step, 0, true,
+               "seconds of each iteration in which the device waits for the server's host "
+               "(default: 0; 0.0055 of a preset)");
   flags.number("--kv-copy", options.kv_copy, 0, true,
                "seconds per layer in which a connector copies a request's KV, in both pools (default: 0; 0.0002 of a "
                "replay)");
   flags.other("--stages", "of a preset: other stages, RATE:SECONDS with commas; the first warms",
-              [&options](const std::string& text) {
-                options.ladder_stages = true;
-                return read_stages(text, options.ladder.stages);
-              });
+              [&options](const std::string& text) { return read_stages(text, options.ladder.stages); });
   flags.other("--shared-prefix", "of a preset: other prompts, groups=N,users=N,shared=TOKENS,own=TOKENS,output=TOKENS",
               [&options](const std::string& text) {
-                options.ladder_prompts = true;
+                options.shared_prefix = text;
                 return read_prompts(text, options.ladder);
               });
-  flags.whole("--in-flight", options.ladder.in_flight, 0, many, "of a preset: requests in flight at most; 0: no limit")
-      ->each([&options](const std::string&) { options.ladder_in_flight = true; });
+  flags.whole("--in-flight", options.ladder.in_flight, 0, many, "of a preset: requests in flight at most; 0: no limit");
   add_trace_flags(flags, options.workload, "a trace file (default: a generated workload, \"demo\")");
   app.add_option("--generate", options.workload.generate,
                  "a generated workload instead, e.g. sharegpt:rate=2,requests=200; see docs/workloads.md");
@@ -404,16 +440,12 @@ int fleets::program(int argc, char** argv) {
   app.add_flag("--list", options.list_names, "print the routers and presets, and stop");
   app.add_flag("--quiet", options.quiet, "show no progress");
   if (const std::optional<int> status = flags.parse(argc, argv)) return *status;
-  if (!options.preset.empty()) {
-    if (app.count("--engines") == 0) options.engines = 8;
-    if (app.count("--every") == 0) options.every = 0.05;
-    if (host->count() == 0) options.host_step = 0.0055;
-    if (app.count("--router") == 0) options.routers = "precise,estimated,random,load";
-  }
-  if (!options.replay.empty()) {
-    if (app.count("--every") == 0) options.every = 0.001;
-    if (app.count("--kv-copy") == 0) options.kv_copy = 0.0002;
-  }
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0) options.given.push_back(option->get_name());
   const std::string command = compared::shell_line({argv + 1, argv + argc});
-  return options.replay.empty() ? run(std::move(options), command) : replay_fleet(options, command);
+  if (options.replay.empty()) return run(std::move(options), command);
+  if (Status checked = check_replay(options); !checked) return fail(checked.error());
+  if (!options.gave("--every")) options.every = 0.001;
+  if (!options.gave("--kv-copy")) options.kv_copy = 0.0002;
+  return replay_fleet(options, command);
 }

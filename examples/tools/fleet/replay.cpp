@@ -10,22 +10,22 @@
 #include "sluice/report/html_tables.hpp"
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/observer/json_writer.hpp"
+#include "sluice/report/order.hpp"
 
 #include "compare/comparison.hpp"
 #include "engines/program.hpp"
 #include "fleet/layer_tables.hpp"
 #include "fleet/page.hpp"
 #include "fleet/run.hpp"
+#include "fleet/table_rows.hpp"
 #include "shared/out_folder.hpp"
 #include "shared/version.hpp"
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
@@ -58,6 +58,7 @@ struct Measured {
 struct Replayed {
   Recorded of;
   Measured real, ours;
+  std::int64_t refused = 0;                              ///< requests, which `ours` leaves out
   std::vector<double> by_second;                         ///< simulated
   std::vector<std::pair<double, double>> real_by_second; ///< measured
 };
@@ -114,68 +115,41 @@ Expected<Recorded> read_config(const fs::path& path) {
   return of;
 }
 
-/// The rows of a table with tabs, after its head.
-std::vector<std::vector<std::string>> read_tabs(const fs::path& path) {
-  std::vector<std::vector<std::string>> rows;
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  while (std::getline(file, line)) {
-    if (line.ends_with('\r')) line.pop_back();
-    std::vector<std::string>& row = rows.emplace_back();
-    for (std::size_t begin = 0; begin <= line.size();) {
-      const std::size_t end = std::min(line.find('\t', begin), line.size());
-      row.push_back(line.substr(begin, end - begin));
-      begin = end + 1;
-    }
-  }
-  return rows;
-}
-double number_of(const std::string& text) {
-  double value = 0;
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return wrong == std::errc{} && end == text.data() + text.size() ? value : Interval::absent;
-}
-
-void read_measured(const fs::path& folder, Replayed& of) {
+/// Reads the measured figures of a fleet.
+Status read_measured(const fs::path& folder, Replayed& of) {
   // "SD+PC" is SD with a prefix cache that finds nothing: the artifact has the latencies of SD alone.
-  for (const std::string& name : {of.of.name, of.of.name.substr(0, of.of.name.find('+'))})
-    for (const auto& row : read_tabs(folder / "reference" / (name + "_latency.tsv")))
-      if (row.size() == 4 && row[0] == "vLLM" && std::isnan(of.real.tokens_per_s))
-        of.real = {number_of(row[1]), number_of(row[2]) * 1e-3, number_of(row[3]) * 1e-3};
-  for (const auto& row : read_tabs(folder / "reference" / (of.of.name + "_throughput.tsv")))
-    if (row.size() == 2) of.real_by_second.emplace_back(number_of(row[0]), number_of(row[1]));
+  fs::path latency = folder / "reference" / (of.of.name + "_latency.tsv");
+  if (!fs::exists(latency))
+    latency = folder / "reference" / (of.of.name.substr(0, of.of.name.find('+')) + "_latency.tsv");
+  bool found = false;
+  TableRows rows(latency, {"framework", "throughput_tok_s", "mean_ttft_ms", "mean_tpot_ms"});
+  while (rows.next()) {
+    if (rows.text(0) != "vLLM") continue; // simulators, some of which have no figures
+    found = true;
+    of.real = {rows.number(1, 1e-6, 1e12), rows.number(2, 1e-6, 1e12) * 1e-3, rows.number(3, 1e-6, 1e12) * 1e-3};
+  }
+  if (!rows.status()) return rows.status();
+  if (!found) return bad(latency, "there is no row of vLLM", "the measured figures, as framework vLLM");
+  TableRows seconds(folder / "reference" / (of.of.name + "_throughput.tsv"), {"time_s", "throughput"});
+  while (seconds.next()) of.real_by_second.emplace_back(seconds.number(0, 0, 1e9), seconds.number(1, 0, 1e12));
+  return seconds.status();
 }
 
 /// The workload: its requests have sessions, by which the second pool's first tokens are found.
 Expected<std::vector<RequestSpec>> read_requests(const fs::path& path) {
-  Expected<LineReader> lines = LineReader::open(path.string());
-  if (!lines) return lines.error();
   std::vector<RequestSpec> requests;
-  for (bool head = true;; head = false) {
-    const Expected<std::optional<std::string_view>> line = lines->next();
-    if (!line) return line.error();
-    if (!*line) break;
-    if (head) {
-      if (**line != "arrival_s,prompt,output")
-        return bad(lines->where(), "the header is '" + excerpt(**line) + "'", "'arrival_s,prompt,output'");
-      continue;
-    }
-    std::array<double, 3> values{};
-    const char *at = (*line)->data(), *const end = at + (*line)->size();
-    for (std::size_t i = 0; i < 3; ++i) {
-      const auto [stop, wrong] = std::from_chars(at, end, values[i]);
-      if (wrong != std::errc{} || values[i] < 0 || (i < 2 ? stop == end || *stop != ',' : stop != end))
-        return bad(lines->where(), "the row is '" + excerpt(**line) + "'", "seconds, and two numbers of tokens");
-      at = stop + (i < 2 ? 1 : 0);
-    }
-    RequestSpec spec;
-    spec.arrival = Seconds{values[0]};
-    spec.prompt = Tokens{std::max<std::int64_t>(1, std::llround(values[1]))};
-    spec.output = Tokens{std::max<std::int64_t>(1, std::llround(values[2]))};
-    spec.session = static_cast<std::uint32_t>(requests.size() + 1);
-    requests.push_back(spec);
+  TableRows rows(path, {"arrival_s", "prompt", "output"});
+  while (rows.next()) {
+    RequestSpec& spec = requests.emplace_back();
+    spec.arrival = Seconds{rows.number(0, 0, 1e9)};
+    if (requests.size() > 1 && spec.arrival < requests[requests.size() - 2].arrival)
+      rows.refuse("it arrives before the request above it", "requests in the order of their arrivals");
+    spec.prompt = Tokens{rows.whole(1, 1, 1'000'000'000)};
+    spec.output = Tokens{rows.whole(2, 1, 1'000'000'000)};
+    spec.session = static_cast<std::uint32_t>(requests.size());
   }
+  if (!rows.status()) return rows.status().error();
+  if (requests.empty()) return bad(path, "it has no request", "a row for each request");
   return requests;
 }
 
@@ -250,6 +224,7 @@ Status replay_one(const Options& options, const std::vector<RequestSpec>& reques
   fleets.settings.handoff = {recorded.link, recorded.latency, Sends::whole};
   fleets.copies = Seconds{options.kv_copy * shard->layers};
   fleets.tells = fleets.notes = true;
+  fleets.settings.threads = static_cast<int>(options.threads.value_or(1));
   std::size_t next = 0;
   engines::Requests reader{.next = [&]() -> Expected<std::optional<RequestSpec>> {
     return next < requests.size() ? std::optional<RequestSpec>{requests[next++]} : std::nullopt;
@@ -265,6 +240,7 @@ Status replay_one(const Options& options, const std::vector<RequestSpec>& reques
   double ttft = 0, tpot = 0, last = 0;
   std::int64_t tokens = 0, several = 0;
   for (const Fate& fate : ran->fates) {
+    if (!fate.served) continue;
     double first = fate.first;
     std::int64_t generated = fate.tokens;
     if (const auto found = seconds.find(fate.session); found != seconds.end()) {
@@ -279,15 +255,18 @@ Status replay_one(const Options& options, const std::vector<RequestSpec>& reques
     tokens += fate.tokens;
     last = std::max(last, fate.last);
   }
-  const auto count = static_cast<double>(std::max<std::size_t>(1, ran->fates.size()));
-  of.ours = {static_cast<double>(tokens) / last, ttft / count,
-             tpot / static_cast<double>(std::max<std::int64_t>(1, several))};
+  of.refused = ran->summary.refused;
+  const auto mean = [](double sum, std::int64_t count) {
+    return count > 0 ? sum / static_cast<double>(count) : Interval::absent;
+  };
+  of.ours = {last > 0 ? static_cast<double>(tokens) / last : Interval::absent, mean(ttft, ran->summary.served),
+             mean(tpot, several)};
   of.by_second = ran->tokens;
   return {};
 }
 
 std::string differs(double ours, double real) {
-  return std::isnan(real) ? "-" : fmt::format("{:+.1f}", 100 * (ours / real - 1));
+  return std::isnan(ours) ? "-" : fmt::format("{:+.1f}", 100 * (ours / real - 1));
 }
 
 std::string table_of(const std::vector<Replayed>& all) {
@@ -303,7 +282,7 @@ std::string table_of(const std::vector<Replayed>& all) {
                    {"mean TPOT, ms", "measured"},
                    {"mean TPOT, ms", "diff, %"}});
   for (const Replayed& one : all)
-    table.row({one.of.name,
+    table.row({one.of.name + left_out_text(static_cast<double>(one.refused)),
                one.of.prefill > 0 ? fmt::format("{} + {}", one.of.prefill, one.of.decode)
                                   : fmt::format("{}", one.of.together),
                fixed_text(one.ours.tokens_per_s, 1), fixed_text(one.real.tokens_per_s, 1),
@@ -336,7 +315,7 @@ std::string json_of(const std::vector<Replayed>& all) {
     json.key(name).begin_object().field("simulated", ours).field("measured", real).end_object();
   };
   for (const Replayed& one : all) {
-    json.line().begin_object().field("fleet", one.of.name);
+    json.line().begin_object().field("fleet", one.of.name).field("refused", one.refused);
     figure("tokens_per_s", one.ours.tokens_per_s, one.real.tokens_per_s);
     figure("mean_ttft_s", one.ours.ttft_s, one.real.ttft_s);
     figure("mean_tpot_s", one.ours.tpot_s, one.real.tpot_s);
@@ -374,7 +353,7 @@ int replay_fleet(const Options& options, const std::string& command) {
     if (!of) return fail(of.error());
     Replayed& one = all.emplace_back();
     one.of = *std::move(of);
-    read_measured(folder, one);
+    if (Status read = read_measured(folder, one); !read) return fail(read.error());
     if (Status ran = replay_one(options, *requests, one); !ran) return fail(ran.error());
   }
   std::sort(all.begin(), all.end(), [](const Replayed& a, const Replayed& b) {

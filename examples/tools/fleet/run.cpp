@@ -26,7 +26,7 @@ namespace {
 /// Notes what became of every request.
 struct Notes {
   std::vector<Fate>* fates = nullptr; ///< null: only ends are counted
-  std::size_t last_pool = 0;          ///< its first engine
+  std::vector<Stay>* stays = nullptr;
   std::atomic<std::int64_t>* ended = nullptr;
   std::vector<std::int32_t> waiting{}; ///< by engine, as reported when the window began
   std::size_t known = 0;               ///< engines whose reports the router reads
@@ -44,11 +44,8 @@ struct Notes {
     const auto at = static_cast<std::size_t>(choice.number);
     if (fates->size() <= at) fates->resize(at + 1);
     Fate& fate = (*fates)[at];
-    if (fate.routed > 0 && fate.engine < last_pool && choice.engine >= last_pool && fate.handed == 0) {
-      fate.second = choice.engine;
-      fate.handed = choice.now.count();
-    }
-    if (fate.routed > 0) return; // handed over, or returned by a dead engine
+    stays->push_back({choice.number, choice.engine, choice.now.count()});
+    if (fate.routed >= 0) return; // handed over, or returned by a dead engine
     fate.number = choice.number;
     fate.engine = choice.engine;
     fate.routed = choice.now.count();
@@ -103,7 +100,7 @@ Expected<Ran> run_on(const Fleets& of, const R& router, Clients& clients) {
   Ran ran;
   if (Status status = clients.start(); !status) return status.error();
   if constexpr (F::pools == 2) ran.last_pool = of.engines;
-  if (Status status = fleet->run_clients(clients, Notes{of.notes ? &ran.fates : nullptr, ran.last_pool, of.ended});
+  if (Status status = fleet->run_clients(clients, Notes{of.notes ? &ran.fates : nullptr, &ran.stays, of.ended});
       !status)
     return status.error();
   ran.summary = fleet->summary();

@@ -31,7 +31,7 @@ struct Fleets {
   sluice::FleetSettings settings{};
   sluice::Seconds copies{0};      ///< for which a request that arrives with its KV holds up the engine that takes it
   bool tells = false;             ///< tokens by second, and first tokens of the second pool
-  bool notes = false;             ///< `Ran::fates`, about 110 bytes a request
+  bool notes = false;             ///< `Ran::fates` and `Ran::stays`, about 120 bytes a request
   sluice::Ranks* ranks = nullptr; ///< of MPI; null: this process runs all engines
   std::atomic<std::int64_t>* ended = nullptr; ///< counts requests that ended, for a progress bar
 };
@@ -40,22 +40,28 @@ struct Fleets {
 struct Fate {
   std::uint64_t number = 0;
   std::uint32_t engine = 0; ///< that it was sent to first
-  std::uint32_t second = 0; ///< of the second pool, if `handed` is not 0
   float age = 0;            ///< of that engine's report, in s
   std::int32_t seen = -1;   ///< requests that the report said were waiting; -1: the router read no report
   bool served = false;
-  double sent = 0;   ///< by its client, in s of the run
-  double routed = 0; ///< the same
-  double handed = 0; ///< when the second pool's engine was chosen
+  double sent = 0;    ///< by its client, in s of the run
+  double routed = -1; ///< the same, to its first engine
   double first = 0, last = 0;
   std::int64_t prompt = 0, found = 0, tokens = 0;
   std::uint32_t session = 0;
+};
+
+/// A request was sent to an engine: by its client, for its handover, or after another engine's death.
+struct Stay {
+  std::uint64_t number = 0;
+  std::uint32_t engine = 0;
+  double from = 0; ///< s of the run
 };
 
 struct Ran {
   sluice::FleetSummary summary;
   std::size_t last_pool = 0;                                            ///< its first engine
   std::vector<Fate> fates;                                              ///< with `notes`: by number
+  std::vector<Stay> stays;                                              ///< with `notes`: each request's in order
   std::vector<double> tokens;                                           ///< with `tells`: delivered, by second
   std::vector<std::pair<std::uint32_t, sluice::Seconds>> second_firsts; ///< with `tells`: by the second pool's engines
   [[nodiscard]] double imbalance() const; ///< the busiest engine's generated tokens over the mean, of the last pool
