@@ -81,7 +81,7 @@ class Fleet {
       return Error{ErrorCode::bad_input, "arrivals", "they count engine steps, and a fleet's engines share one clock",
                    "arrivals in seconds"};
     ClosedLoop<Reader> loop(requests, block_tokens_);
-    if (Status status = loop.start(); !status) return status;
+    if (Status status = agree(ranks_, loop.start()); !status) return status;
     return run_clients(loop, listener);
   }
   template <TraceReader Reader>
@@ -97,7 +97,7 @@ class Fleet {
       ++summary_.windows;
       const Seconds begin = at(window), until = at(window + 1);
       if (Status status = begin_window(begin, listener); !status) return status;
-      if (Status status = take_arrivals(loop, begin, until); !status) return status;
+      if (Status status = agree(ranks_, take_arrivals(loop, begin, until)); !status) return status;
       if (Status status = route<0>(begin, threads, listener); !status) return status;
       if (Status status = advance<0>(until, threads); !status) return status;
       end_requests<0>(loop, listener);
@@ -291,11 +291,11 @@ class Fleet {
     for_each_part(threads, count, [&](std::size_t k) {
       pool.find_prefix(prompt_keys(front.arrivals[k].request), std::span(found).subspan(k * here, here));
     });
-    if (here == front.engines) {
+    share(ranks_, found);
+    if (ranks_ == nullptr) {
       found_ = std::move(found);
       return;
     }
-    share(ranks_, found);
     found_.resize(count * front.engines);
     for (std::size_t first = 0, rank = 0; first < front.engines; ++rank) { // each rank's counts are together
       const std::size_t last = front.engines * (rank + 1) / static_cast<std::size_t>(ranks_->count());
@@ -376,16 +376,18 @@ class Fleet {
     auto& pool = std::get<P>(pools_);
     for_each_part(threads, pool.size(), [&](std::size_t i) { pool.advance(i, until, reads); });
     gather_news<P>();
-    for (std::size_t i = 0; i < front.engines; ++i)
-      if (front.news[i].failed) {
-        if (const std::size_t here = i - pool.first(); i >= pool.first() && here < pool.size()) {
-          Error error = pool.status(here).error();
-          error.where = "engine " + std::to_string(offset(P) + i) + ": " + error.where;
-          return error;
-        }
-        return Error{ErrorCode::bad_input, "engine " + std::to_string(offset(P) + i), "it failed on another rank", ""};
-      }
-    return {};
+    Status status; // of the first failed engine that is here
+    bool failed = false;
+    for (std::size_t i = 0; i < front.engines; ++i) {
+      if (!front.news[i].failed) continue;
+      failed = true;
+      const std::size_t here = i - pool.first();
+      if (!status.ok() || i < pool.first() || here >= pool.size()) continue;
+      Error error = pool.status(here).error();
+      error.where = "engine " + std::to_string(offset(P) + i) + ": " + error.where;
+      status = error;
+    }
+    return failed ? agree(ranks_, status) : status;
   }
   /// Counts what ended in the window, hands over, and takes back what dead engines had.
   template <std::size_t P, class Clients, class Listener>
