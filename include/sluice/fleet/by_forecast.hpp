@@ -45,7 +45,9 @@ struct ByForecast {
     const double found =
         request.keys.empty() ? 0 : static_cast<double>(view.found[engine]) / static_cast<double>(request.keys.size());
     const double ahead = static_cast<double>((report.to_prefill + view.sent[engine].prompts).count());
-    const double own = static_cast<double>(request.spec.prompt.count()) * (1 - found);
+    const double own = static_cast<double>(request.spec.prompt.count()) -
+                       std::max(static_cast<double>(request.spec.prompt.count()) * found,
+                                static_cast<double>(request.arrived.count()));
     return report.chunk_time *
            std::max(1.0, (ahead + own) / static_cast<double>(std::max(Tokens{1}, report.chunk).count()));
   }

@@ -97,6 +97,7 @@ class Fleet {
       ++summary_.windows;
       const Seconds begin = at(window), until = at(window + 1);
       if (Status status = begin_window(begin, listener); !status) return status;
+      if constexpr (pools == 2) count_arrived(begin);
       if (Status status = agree(ranks_, take_arrivals(loop, begin, until)); !status) return status;
       if (Status status = route<0>(begin, threads, listener); !status) return status;
       if (Status status = advance<0>(until, threads); !status) return status;
@@ -111,6 +112,7 @@ class Fleet {
       if (next == never_due) break;
       window = next_window(window, next);
     }
+    if constexpr (pools == 2) count_arrived(never_due);
     finish();
     return {};
   }
@@ -267,7 +269,6 @@ class Fleet {
     for (auto at = handed_.begin(); at != later; ++at) {
       Tracked& one = tracked_.at(at->number);
       SentRequest sent{at->number, at->ready, {}, one.spec, one.keys, one.spec.prompt + one.had - Tokens{1}};
-      one.arrived += sent.arrived;
       sent.spec.prompt += one.had;
       sent.spec.output = one.spec.output - one.had;
       sent.spec.arrival = at->when; // its next token is due a TBT after the one that it has
@@ -325,13 +326,14 @@ class Fleet {
       Arrival& arrival = front.arrivals[k];
       view.now = std::max(arrival.when, begin);
       if constexpr (reads.prefixes) view.found = std::span(found_).subspan(k * front.engines, front.engines);
-      const RoutedRequest request{arrival.request.spec, prompt_keys(arrival.request), front.routed++};
+      const RoutedRequest request{arrival.request.spec, prompt_keys(arrival.request), front.routed++,
+                                  arrival.request.arrived};
       const std::size_t to = front.router.choose(view, request, front.state);
       if (to >= front.engines || front.takes[to] == 0)
         return Error{ErrorCode::bad_input, "router",
                      "it chose engine " + std::to_string(to) + ", which takes no requests", "an engine of view.open"};
       ++front.sent[to].requests;
-      front.sent[to].prompts += arrival.request.spec.prompt;
+      front.sent[to].prompts += arrival.request.to_compute();
       const auto engine = static_cast<std::uint32_t>(offset(P) + to);
       ++summary_.engines[engine].routed;
       Seconds age{0};
@@ -402,16 +404,18 @@ class Fleet {
     share(ranks_, ended_);
     for (const EngineEnd& end : ended_)
       if (!hands_over<P>(end)) count(end, offset(P), loop, listener);
-    bool died = false;
-    for (std::size_t i = 0; i < front.engines; ++i) died = died || (front.news[i].dead && front.buried[i] == 0);
-    if (!died) return;
+    std::vector<std::uint32_t> dead; // since the last window
+    for (std::uint32_t i = 0; i < front.engines; ++i)
+      if (front.news[i].dead && std::exchange(front.buried[i], char{1}) == 0) dead.push_back(i);
+    if (dead.empty()) return;
     std::vector<ReturnedRequest> back;
-    for (std::size_t i = 0; i < front.engines; ++i) {
-      if (!front.news[i].dead || std::exchange(front.buried[i], char{1}) != 0) continue;
+    for (const std::size_t i : dead) {
       if (const std::size_t here = i - pool.first(); i >= pool.first() && here < pool.size())
         pool.take_returned(here, back);
     }
     share(ranks_, back);
+    if constexpr (P + 1 < pools)
+      for (const std::uint32_t i : dead) cut(i, front.news[i].died, back);
     for (ReturnedRequest& one : back) interrupt(one);
     std::sort(back.begin(), back.end(), [](const ReturnedRequest& a, const ReturnedRequest& b) {
       return a.when != b.when ? a.when < b.when : a.number < b.number;
@@ -421,6 +425,14 @@ class Fleet {
   void interrupt(const ReturnedRequest& back) {
     Tracked& one = tracked_.at(back.number);
     ++one.times_interrupted;
+    std::erase_if(under_way_, [&](const Handed& sent) {
+      if (sent.number != back.number) return false;
+      if (sent.ready > back.when)
+        one.arrived -= sent.tokens; // its KV will not arrive
+      else
+        count_handed(sent);
+      return true;
+    });
     ++summary_.interrupted;
     one.add(back);
     if (settings_.failures.requests == Interrupted::resumed) {
@@ -436,14 +448,43 @@ class Fleet {
     Tracked& one = tracked_.at(end.number);
     one.add(end);
     if (one.had >= one.spec.output) return false;
-    const std::int64_t tokens = (end.spec.prompt).count();
-    const Bytes kv{block_bytes_.count() * tokens / block_tokens_.count()};
-    const Seconds ready = settings_.handoff.arrival(kv, layers_, end.joined, end.last, fronts_[0].link[end.engine]);
-    ++summary_.handed;
-    summary_.handed_bytes += kv;
-    summary_.handoff.add((ready - end.last).count());
-    handed_.push_back({end.last, ready, end.number});
+    one.arrived += end.spec.prompt;
+    const Seconds ready =
+        settings_.handoff.arrival(kv_of(end.spec.prompt), layers_, end.joined, end.last, fronts_[0].link[end.engine]);
+    handed_.push_back({end.last, ready, end.number, end.engine, end.spec.prompt});
+    under_way_.push_back(handed_.back());
     return true;
+  }
+  [[nodiscard]] Bytes kv_of(Tokens tokens) const {
+    return Bytes{block_bytes_.count() * tokens.count() / block_tokens_.count()};
+  }
+  /// Counts KV that has arrived.
+  void count_arrived(Seconds now) {
+    std::erase_if(under_way_, [&](const Handed& one) {
+      if (one.ready > now) return false;
+      count_handed(one);
+      return true;
+    });
+  }
+  void count_handed(const Handed& one) {
+    ++summary_.handed;
+    summary_.handed_bytes += kv_of(one.tokens);
+    summary_.handoff.add((one.ready - one.when).count());
+  }
+  /// Takes back requests whose KV had not arrived when its sender died: an engine of the first pool.
+  void cut(std::uint32_t sender, Seconds died, std::vector<ReturnedRequest>& back) {
+    std::vector<ReturnedRequest> lost;
+    for (const Handed& one : under_way_)
+      if (one.sender == sender && one.ready > died)
+        lost.push_back({one.number, died, {}, Tokens{0}, one.tokens, Tokens{0}, Tokens{0}, 0, false});
+    const auto is_lost = [&lost](const auto& one) {
+      return std::any_of(lost.begin(), lost.end(),
+                         [&one](const ReturnedRequest& other) { return other.number == one.number; });
+    };
+    std::erase_if(handed_, is_lost);
+    std::erase_if(fronts_[pools - 1].arrivals, is_lost);
+    std::get<pools - 1>(pools_).withdraw(lost);
+    back.insert(back.end(), lost.begin(), lost.end());
   }
   template <class Clients, class Listener>
   void count(const EngineEnd& end, std::size_t first, Clients& loop, Listener& listener) {
@@ -523,7 +564,8 @@ class Fleet {
   Seconds next_look_{0};
   std::unordered_map<std::uint64_t, Tracked> tracked_; ///< live requests, by number
   std::vector<ReturnedRequest> returned_;
-  std::vector<Handed> handed_;
+  std::vector<Handed> handed_;      ///< that no engine of the second pool was chosen for
+  std::vector<Handed> under_way_;   ///< whose KV has not arrived
   std::vector<EngineEnd> ended_;    ///< scratch
   std::vector<std::int32_t> found_; ///< scratch
   FleetSummary summary_;

@@ -43,7 +43,7 @@ struct EngineReport {
 /// What was sent to an engine and is not in its report.
 struct SentSince {
   std::int32_t requests = 0;
-  Tokens prompts{0};
+  Tokens prompts{0}; ///< to compute: without KV that comes over a network (Handoff)
 };
 
 /// What a router sees when it chooses. All spans but `open` are by engine number, and valid only during the call.
@@ -66,6 +66,7 @@ struct RoutedRequest {
   KnownSpec spec;                 ///< without the length of its answer, which no router knows
   std::span<const BlockKey> keys; ///< of the full blocks of its prompt; empty if the workload knows no content
   std::uint64_t number = 0;       ///< counts the requests that were routed, from 0
+  Tokens arrived{0};              ///< of its prompt: KV of these comes over a network with it (Handoff)
 };
 
 } // namespace sluice
