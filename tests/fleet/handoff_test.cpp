@@ -3,6 +3,7 @@
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/fleet/least_loaded.hpp"
+#include "sluice/fleet/random_router.hpp"
 #include "sluice/fleet/round_robin.hpp"
 
 #include "fleet/small_fleet.hpp"
@@ -341,4 +342,17 @@ TEST_CASE("KV that arrives is nothing to compute, on its way, in a queue and in 
   CHECK(notes[1][0] < Tokens{150}); // the last token of each prompt
   CHECK(notes[1][1] < Tokens{150});
   CHECK(notes[1][2] == summary.arrived);
+}
+
+TEST_CASE("both pools of a fleet whose routers have one seed draw for themselves") {
+  Heard heard;
+  serve_apart<RandomRouter, VllmRecompute, VllmRecompute>({}, heard, 4, 4, {}, 400);
+  double alike = 0, all = 0;
+  for (const FleetEnd& end : heard.ends) {
+    if (end.spec.output.count() == 1) continue;
+    ++all;
+    alike += end.engine == end.first_engine + 4 ? 1 : 0;
+  }
+  CHECK(alike / all > 0.15); // a quarter, and .1 is 4 standard deviations
+  CHECK(alike / all < 0.35);
 }

@@ -49,7 +49,9 @@ class Fleet {
   static constexpr RouterReads reads = R::reads;
 
   struct Config {
-    std::array<R, pools> routers{};                                  ///< of each pool
+    /// Of each pool. `make` mixes the pool's number into the `seed` of the second one, if it has a seed: both pools
+    /// number their requests alike, and would draw the same engines.
+    std::array<R, pools> routers{};
     std::tuple<std::vector<typename Pool<Es>::Config>...> engines{}; ///< of each pool; all have blocks of one size
     FleetSettings settings{};
   };
@@ -110,6 +112,9 @@ class Fleet {
       }
       const Seconds next = next_event(loop);
       if (next == never_due) break;
+      if (!(next / every() < most_windows))
+        return Error{ErrorCode::bad_input, "fleet", "something happens at " + std::to_string(next.count()) + " s",
+                     "at most 2^53 windows of the router's `every`"};
       window = next_window(window, next);
     }
     if constexpr (pools == 2) count_arrived(never_due);
@@ -122,6 +127,7 @@ class Fleet {
   using Tracked = detail::TrackedRequest;
   using Handed = detail::HandedRequest;
   using Front = detail::PoolFront<R>;
+  static constexpr double most_windows = 9007199254740992.0; ///< their begins are exact below it
 
   Fleet(Config&& config, Ranks* ranks, std::tuple<Pool<Es>...>&& engines)
       : settings_(std::move(config.settings)), ranks_(ranks), pools_(std::move(engines)) {}
@@ -152,7 +158,9 @@ class Fleet {
     fleet.block_bytes_ = token_bytes[0];
     fleet.layers_ = layers;
     for (std::size_t i = 0; i < pools; ++i) {
-      fleet.fronts_[i].router = routers[i];
+      R& router = fleet.fronts_[i].router = routers[i];
+      if constexpr (requires { router.seed; })
+        if (i > 0) router.seed = static_cast<std::uint64_t>(next_key(BlockKey{router.seed}, i));
       fleet.fronts_[i].resize(counts[i]);
     }
     const std::size_t first = fleet.settings_.scaler.first;
@@ -203,7 +211,7 @@ class Fleet {
   }
   void scale(Seconds begin) {
     if (begin < next_look_) return;
-    while (next_look_ <= begin) next_look_ += settings_.scaler.every;
+    next_look_ = settings_.scaler.every * (std::floor(begin / settings_.scaler.every) + 1);
     Front& front = fronts_[0];
     auto waiting = static_cast<std::int64_t>(front.arrivals.size() + returned_.size());
     for (const std::uint32_t i : front.open)
@@ -355,7 +363,7 @@ class Fleet {
 
   template <class Act>
   static void for_each_part(ThreadPool& threads, std::size_t count, Act&& act) {
-    // Neighbours stay on one thread as far as the others are no faster.
+    // A part is a run of neighbours; there are four per thread, so that a thread that is done early takes another.
     const int parts = static_cast<int>(std::min(count, static_cast<std::size_t>(threads.threads()) * 4));
     const auto of = static_cast<std::size_t>(std::max(1, parts));
     threads.run(parts, [&](int part, int /*thread*/) {
