@@ -37,7 +37,7 @@ struct SentRequest {
   [[nodiscard]] Tokens to_compute() const { return spec.prompt - arrived; }
 };
 
-/// What an engine tells at the end of a window. Ranks exchange it.
+/// An engine's state at the end of a window. Ranks exchange it.
 struct EngineNews {
   EngineReport report;
   SentSince queued;         ///< sent to it, and not in its report
@@ -83,6 +83,9 @@ class Pool {
         return error;
       }
       pool.stations_.push_back(*std::move(station));
+      const View view = pool.stations_[i].engine.view();
+      pool.stations_[i].news.report.batch = view.limits.batch;
+      pool.stations_[i].news.report.chunk = view.limits.batch_tokens;
       if (reads.prefill || reads.pace) note_work(pool.stations_[i].engine, reads, pool.stations_[i].news.report);
     }
     return pool;
@@ -132,6 +135,7 @@ class Pool {
     write_counts(station);
     if (reads.prefill || reads.pace) note_work(engine, reads, news.report);
     const Seconds taken = std::max(engine.now(), stop);
+    news.report.computes_until = taken;
     // `to_prefill` has the prompts that it took since.
     news.queued = {static_cast<std::int32_t>(station.queue.size()) + station.taken.requests,
                    station.queued + (reads.prefill ? Tokens{0} : station.taken.prompts)};
@@ -175,7 +179,8 @@ class Pool {
         if (station.live[k].number != over) oldest[i] = std::min(oldest[i], station.live[k].stamp);
     }
     holders_.sweep([&](BlockKey key, std::uint32_t i, std::uint64_t stamp) { // later ones may still be computed
-      return stamp >= oldest[i] || finds(i, {&key, 1}) > 0;
+      // Where layers keep different KV, a prefix may be found whose first block is not.
+      return stamp >= oldest[i] || !stations_[i].engine.view().geometry.alike() || finds(i, {&key, 1}) > 0;
     });
   }
   /// Takes the live requests of a dead engine, in the order of their submission.
@@ -297,7 +302,7 @@ class Pool {
     report.running = static_cast<std::int32_t>(counts.running);
     report.kv_used = counts.used_share();
   }
-  /// What takes a look at every live request.
+  /// Facts that need a scan of an engine's requests.
   static void note_work(const Engine& engine, RouterReads reads, EngineReport& report) {
     const View view = engine.view();
     Work work;
@@ -309,10 +314,9 @@ class Pool {
       else
         report.to_prefill += row.pending() - (ran(row) ? Tokens{0} : row.arrived);
     }
-    report.batch = view.limits.batch;
-    report.chunk = view.limits.batch_tokens;
     if (!reads.pace) return;
-    const ChunkWork chunk{std::max(Tokens{1}, report.chunk - Tokens{work.decodes}), Tokens{0}};
+    report.chunk_prompts = std::max(Tokens{1}, report.chunk - Tokens{work.decodes});
+    const ChunkWork chunk{report.chunk_prompts, Tokens{0}};
     work.chunks = {&chunk, 1};
     work.samples = work.decodes + 1;
     report.chunk_time = step_time(engine.predictor(), work).total(view.geometry.layers);
