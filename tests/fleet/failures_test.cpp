@@ -9,23 +9,12 @@
 using namespace sluice;
 using sluice_test::GroupedPrompts;
 using sluice_test::Heard;
+using sluice_test::Listed;
 using sluice_test::serve_small;
 using sluice_test::small_server;
 
 namespace {
 
-/// Given requests, one after another.
-class Listed {
- public:
-  explicit Listed(std::vector<RequestSpec> requests) : requests_(std::move(requests)) {}
-  Expected<std::optional<RequestSpec>> next() {
-    return at_ < requests_.size() ? std::optional{requests_[at_++]} : std::nullopt;
-  }
-
- private:
-  std::vector<RequestSpec> requests_;
-  std::size_t at_ = 0;
-};
 RequestSpec request_at(double arrival, std::int64_t prompt = 500, std::int64_t output = 50) {
   return {Seconds{arrival}, Tokens{prompt}, Tokens{output}, {}};
 }

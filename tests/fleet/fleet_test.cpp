@@ -47,13 +47,40 @@ struct BeyondTheLast {
   [[nodiscard]] std::size_t choose(const FleetView& view, const RoutedRequest&, State&) const { return view.engines(); }
 };
 
+/// Counts what it sees of the limits of engines.
+struct SeesLimits {
+  using role = roles::Router;
+  static constexpr RouterReads reads{.load = true};
+  struct State {};
+  Seconds every{0.1};
+  int* seen = nullptr;
+  [[nodiscard]] std::size_t choose(const FleetView& view, const RoutedRequest& request, State& /*state*/) const {
+    for (const EngineReport& report : view.reports) *seen += report.batch == 16 && report.chunk == Tokens{512} ? 1 : 0;
+    return request.number % view.engines();
+  }
+};
+
+/// Notes the forecast of the only engine.
+struct NotesForecast {
+  using role = roles::Router;
+  static constexpr RouterReads reads = ByForecast::reads;
+  struct State {};
+  Seconds every{0.001};
+  std::vector<double>* to = nullptr;
+  [[nodiscard]] std::size_t choose(const FleetView& view, const RoutedRequest& request, State& /*state*/) const {
+    to->push_back(ByForecast::forecast(view, request, 0).count());
+    return 0;
+  }
+};
+
 /// Checks what it sees against what every engine says when it is asked.
+template <class E>
 struct AsksAll {
   using role = roles::Router;
   static constexpr RouterReads reads{.prefixes = true};
   struct State {};
   Seconds every{0.1};
-  const Pool<HiCache>* pool = nullptr;
+  const Pool<E>* pool = nullptr;
   int* found = nullptr;
   [[nodiscard]] std::size_t choose(const FleetView& view, const RoutedRequest& request, State& /*state*/) const {
     for (std::size_t i = 0; i < view.engines(); ++i) {
@@ -171,12 +198,70 @@ TEST_CASE("engines with tiers below their devices say what the tiers have") {
 TEST_CASE("an engine that is not asked for a prefix would have found nothing") {
   // Long enough that the record of what engines were sent is swept: 5,000 beginnings, most of them seen once.
   int found = 0;
-  auto fleet = make_fleet<AsksAll, HiCache>(4, small_server(150), AsksAll{Seconds{0.1}, nullptr, &found});
+  auto fleet = make_fleet<AsksAll<HiCache>, HiCache>(4, small_server(150), {Seconds{0.1}, nullptr, &found});
   REQUIRE(fleet);
   fleet->router().pool = &fleet->pool();
   Heard heard;
   sluice_test::run_fleet(*fleet, GroupedPrompts(9000, 60, 5000, 1), heard);
   CHECK(found > 1000);
+}
+
+TEST_CASE("an engine whose layers keep different KV is asked for every prefix that it may find") {
+  // A layer keeps all, and one a state at the end of a prompt's chunk: a prefix is found, and its first block is not.
+  KvGroups kv;
+  REQUIRE(kv.add(0, {.entry = 4096}));
+  REQUIRE(kv.add(1, {.kind = KvKind::state, .entry = 65536}));
+  const KvLayers layers{KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
+  using R = AsksAll<VllmPrefixCaching>;
+  int found = 0;
+  Fleet<R, VllmPrefixCaching>::Config config;
+  config.routers[0].found = &found;
+  auto engine = configure<Watched<VllmPrefixCaching>>(small_server());
+  engine.geometry.layers = 2;
+  engine.geometry.layer_block_bytes = layers.blocks.quantum();
+  engine.geometry.groups = &layers;
+  engine.device_blocks = LayerBlocks{layers.blocks.room(150) * 4};
+  std::get<0>(config.engines).assign(4, engine);
+  auto fleet = Fleet<R, VllmPrefixCaching>::make(std::move(config));
+  REQUIRE(fleet);
+  fleet->router().pool = &fleet->pool();
+  Heard heard;
+  sluice_test::run_fleet(*fleet, GroupedPrompts(9000, 60, 3000, 1), heard);
+  CHECK(found > 100);
+}
+
+TEST_CASE("a forecast is close to the TTFT that follows, beside decodes and in the middle of an iteration") {
+  std::vector<RequestSpec> requests(100, RequestSpec{Seconds{0}, Tokens{16}, Tokens{400}, {}});
+  // 60 tokens of an iteration are left for prompts: some prompts take one iteration, and the last takes 50.
+  for (int i = 0; i < 20; ++i)
+    requests.push_back({Seconds{0.001} * static_cast<double>(1000 + 53 * i), Tokens{60}, Tokens{1}, {}});
+  requests.push_back({Seconds{0.001} * 2500.0, Tokens{3000}, Tokens{1}, {}});
+  Server server = small_server(8000);
+  server.limits = {.batch = 128, .batch_tokens = Tokens{160}};
+  std::vector<double> forecasts;
+  auto fleet = make_fleet<NotesForecast, VllmRecompute>(1, server, {Seconds{0.001}, &forecasts});
+  REQUIRE(fleet);
+  Heard heard;
+  sluice_test::run_fleet(*fleet, sluice_test::Listed(requests), heard);
+  const std::vector<FleetEnd> ends = heard.sorted();
+  REQUIRE(forecasts.size() == ends.size());
+  for (std::size_t i = 100; i < ends.size(); ++i)
+    CHECK(forecasts[i] == doctest::Approx(ends[i].ttft().count()).epsilon(0.15));
+}
+
+TEST_CASE("a router that reads loads sees how much engines run at once, from its first choice on") {
+  int seen = 0;
+  Heard heard;
+  serve_small<SeesLimits, VllmRecompute>(3, 20, 10, {Seconds{0.1}, &seen}, {}, heard);
+  CHECK(seen == 20 * 3);
+}
+
+TEST_CASE("a router that reads prefixes alone knows the age of what it reads") {
+  Heard heard;
+  const FleetSummary summary =
+      serve_small<WeightedScorers<FoundScorer>, VllmPrefixCaching>(3, 100, 30, {Seconds{0.2}}, {}, heard);
+  CHECK(summary.age.count() == 100);
+  CHECK(summary.age.max() > 0.1);
 }
 
 TEST_CASE("a session's request arrives after the answer before it, and its window waits for no other") {
@@ -211,7 +296,7 @@ TEST_CASE("a router's engine that takes no requests ends the run with a line") {
   CHECK(status.error().line() == "router: it chose engine 2, which takes no requests; expected an engine of view.open");
 }
 
-TEST_CASE("what a fleet cannot be made of is said") {
+TEST_CASE("invalid configurations are rejected with a line") {
   const auto line = [](auto change) {
     Fleet<LeastLoaded, VllmRecompute>::Config config;
     std::get<0>(config.engines).assign(2, configure<Watched<VllmRecompute>>(small_server()));
@@ -232,4 +317,30 @@ TEST_CASE("what a fleet cannot be made of is said") {
   CHECK(line([](auto& config) { config.settings.scaler.first = 3; }) ==
         "scaler: it starts with more engines than the first pool has; expected at most their number");
   CHECK(line([](auto& config) { std::get<0>(config.engines)[1].limits.batch = 0; }).find("engine 1: ") == 0);
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
+  CHECK(line([](auto& config) { config.routers[0].every = Seconds{1e-20}; }) ==
+        "router: its `every` is below a nanosecond; expected 0.1 s, for example");
+  CHECK(line([](auto& config) { config.routers[0].every = Seconds{infinite}; }) ==
+        "router: its `every` is infinite; expected 0.1 s, for example");
+  for (const double bad : {-1.0, nan, infinite}) {
+    const std::string s = std::to_string(bad) + " s; expected a time from 0 s";
+    CHECK(line([bad](auto& config) { config.settings.handoff.latency = Seconds{bad}; }) ==
+          "handoff: its latency is " + s);
+    CHECK(line([bad](auto& config) { config.settings.scaler.delay = Seconds{bad}; }) == "scaler: its delay is " + s);
+    if (bad == infinite) continue; // never
+    CHECK(line([bad](auto& config) {
+            config.settings.failures.at = {{Seconds{bad}, 1}};
+          }) == "failures: engine 1 dies at " + s);
+  }
+  CHECK(line([](auto& config) { config.settings.scaler.most_waiting = nan; }) ==
+        "scaler: its most waiting requests are " + std::to_string(nan) + "; expected a number from 0");
+}
+
+TEST_CASE("a request that arrives after more windows than can be counted ends the run with a line") {
+  auto fleet = make_fleet<RoundRobin, VllmRecompute>(1, small_server(), {Seconds{1e-6}});
+  REQUIRE(fleet);
+  GroupedPrompts reader(2, 1e-11, 1, 1); // the second one arrives after 10^10 s
+  const Status status = fleet->run(reader);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().line().find("expected at most 2^53 windows of the router's `every`") != std::string::npos);
 }

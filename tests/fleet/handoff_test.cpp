@@ -3,6 +3,7 @@
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/fleet/least_loaded.hpp"
+#include "sluice/fleet/random_router.hpp"
 #include "sluice/fleet/round_robin.hpp"
 
 #include "fleet/small_fleet.hpp"
@@ -265,4 +266,93 @@ TEST_CASE("a copy that passes a window's end delays no request and starts no ite
     CHECK(a[i].first == b[i].first);
     CHECK(a[i].last == b[i].last);
   }
+}
+
+TEST_CASE("an engine that dies delivers no KV that has not arrived") {
+  // When engine 0 dies, all KV that it sent is under way, or some of it.
+  for (const double latency : {30.0, 0.6})
+    for (const Interrupted what : {Interrupted::resumed, Interrupted::restarted}) {
+      FleetSettings settings;
+      settings.handoff = {BytesPerSecond{10e9}, Seconds{latency}};
+      Heard whole, dead;
+      const FleetSummary a = serve_apart<RoundRobin, VllmRecompute, VllmRecompute>(settings, whole, 2, 3, {}, 60);
+      settings.failures = {{{Seconds{1}, 0}}, what};
+      const FleetSummary b = serve_apart<RoundRobin, VllmRecompute, VllmRecompute>(settings, dead, 2, 3, {}, 60);
+      CHECK(a.handed == b.handed); // each request's KV arrives once
+      CHECK(a.handed_bytes <= b.handed_bytes);
+      CHECK(b.handoff.count() == b.handed);
+      CHECK(b.interrupted > 0);
+      int cut = 0;
+      const std::vector<FleetEnd> before = whole.sorted(), after = dead.sorted();
+      for (std::size_t i = 0; i < after.size(); ++i) {
+        if (after[i].spec.output.count() == 1 || before[i].first_engine != 0) continue;
+        const bool computed = before[i].first < Seconds{1};
+        if (!computed || before[i].first + Seconds{latency} < Seconds{1.2}) continue; // its last iteration is shorter
+        ++cut; // its KV was under way when the engine died
+        CHECK(after[i].times_interrupted == 1);
+        CHECK(after[i].last > Seconds{1 + latency});
+        CHECK((after[i].first == before[i].first) == (what == Interrupted::resumed));
+        CHECK(after[i].arrived == after[i].spec.prompt + Tokens{what == Interrupted::resumed ? 1 : 0});
+      }
+      CHECK(cut > 1);
+    }
+}
+
+namespace {
+
+/// Notes the most that engines of its pool were sent, and had, to compute.
+struct NotesPrompts {
+  using role = roles::Router;
+  static constexpr RouterReads reads{.prefill = true};
+  struct State {};
+  Seconds every{0.1};
+  Tokens* sent = nullptr;
+  Tokens* had = nullptr;
+  Tokens* arrived = nullptr;
+  [[nodiscard]] std::size_t choose(const FleetView& view, const RoutedRequest& request, State& /*state*/) const {
+    for (std::size_t i = 0; i < view.engines(); ++i) {
+      *sent = std::max(*sent, view.sent[i].prompts);
+      *had = std::max(*had, view.reports[i].to_prefill);
+    }
+    *arrived += request.arrived;
+    return request.number % view.engines();
+  }
+};
+
+} // namespace
+
+TEST_CASE("KV that arrives is nothing to compute, on its way, in a queue and in an engine") {
+  using Pools = Fleet<NotesPrompts, VllmRecompute, VllmRecompute>;
+  std::array<std::array<Tokens, 3>, 2> notes{};
+  Pools::Config config;
+  for (std::size_t pool = 0; pool < 2; ++pool)
+    config.routers[pool] = {Seconds{0.1}, &notes[pool][0], &notes[pool][1], &notes[pool][2]};
+  config.settings.handoff = {BytesPerSecond{10e9}, Seconds{0.5}};
+  std::get<0>(config.engines).assign(2, configure<Watched<VllmRecompute>>(small_server()));
+  std::get<1>(config.engines).assign(1, configure<Watched<VllmRecompute>>(small_server(3000))); // 16 run, others wait
+  auto fleet = Pools::make(std::move(config));
+  REQUIRE(fleet);
+  Heard heard;
+  const FleetSummary summary = sluice_test::run_fleet(*fleet, GroupedPrompts(150, 40, 6, 3), heard);
+  CHECK(summary.preemptions == 0);
+  CHECK(notes[0][0] > Tokens{400});
+  CHECK(notes[0][1] > Tokens{400});
+  CHECK(notes[0][2] == Tokens{0});
+  CHECK(notes[1][0] > Tokens{0});
+  CHECK(notes[1][0] < Tokens{150}); // the last token of each prompt
+  CHECK(notes[1][1] < Tokens{150});
+  CHECK(notes[1][2] == summary.arrived);
+}
+
+TEST_CASE("both pools of a fleet whose routers have one seed draw for themselves") {
+  Heard heard;
+  serve_apart<RandomRouter, VllmRecompute, VllmRecompute>({}, heard, 4, 4, {}, 400);
+  double alike = 0, all = 0;
+  for (const FleetEnd& end : heard.ends) {
+    if (end.spec.output.count() == 1) continue;
+    ++all;
+    alike += end.engine == end.first_engine + 4 ? 1 : 0;
+  }
+  CHECK(alike / all > 0.15); // a quarter, and .1 is 4 standard deviations
+  CHECK(alike / all < 0.35);
 }

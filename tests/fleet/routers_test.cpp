@@ -318,7 +318,7 @@ TEST_CASE("a forecast counts the prompts ahead, what is found, and the pace of e
   desk.keys = some_keys(1, 6);
   for (EngineReport& report : desk.reports) {
     report.batch = 10;
-    report.chunk = Tokens{1000};
+    report.chunk_prompts = Tokens{1000};
     report.chunk_time = Seconds{0.1};
   }
   desk.reports[0].to_prefill = Tokens{5000};
@@ -337,10 +337,26 @@ TEST_CASE("a forecast counts the prompts ahead, what is found, and the pace of e
   CHECK(ByForecast::forecast(view, {spec, desk.keys, 0}, 0).count() == doctest::Approx(0.56));
   desk.found[0] = 3; // half of it
   CHECK(ByForecast::forecast(view, {spec, desk.keys, 0}, 0).count() == doctest::Approx(0.53));
+  CHECK(ByForecast::forecast(view, {spec, desk.keys, 0, Tokens{500}}, 0).count() == doctest::Approx(0.51)); // arrives
+  desk.reports[0].computes_until = Seconds{0.02}; // the running iteration ends first
+  CHECK(ByForecast::forecast(view, {spec, desk.keys, 0}, 0).count() == doctest::Approx(0.55));
 }
 
 namespace {
 
+/// The last engine that runs so many at once and so many tokens.
+struct LastWithLimits {
+  using role = roles::Router;
+  static constexpr RouterReads reads{.load = true};
+  struct State {};
+  Seconds every{0.1};
+  [[nodiscard]] std::size_t choose(const FleetView& view, const RoutedRequest&, State&) const {
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < view.engines(); ++i)
+      if (view.reports[i].batch == Limits{}.batch && view.reports[i].chunk == Limits{}.batch_tokens) last = i;
+    return last;
+  }
+};
 struct JointTime {
   [[nodiscard]] Seconds joint(std::span<const RankWork> /*ranks*/) const { return Seconds{1}; }
 };
@@ -362,6 +378,8 @@ TEST_CASE("before a group in lock step, engines report at intervals and the fron
   CHECK(seldom.choose(group, spec) == 0);
   // A report after an iteration: two requests run in engine 0 and none in engine 1, which gets the next.
   for (int i = 0; i < 2; ++i) REQUIRE(group.submit(0, spec));
+  GroupFront<LastWithLimits> limits;
+  CHECK(limits.choose(group, spec) == 1); // it sees the batch of both engines, and chooses the last
   REQUIRE(group.step() == Stepped::ran);
   GroupFront<LeastLoaded> fresh(LeastLoaded{Seconds{1}});
   CHECK(fresh.choose(group, spec) == 1);  // 2 to 0

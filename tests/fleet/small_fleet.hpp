@@ -60,7 +60,20 @@ class GroupedPrompts {
 };
 static_assert(sluice::TraceReader<GroupedPrompts> && sluice::KnowsContent<GroupedPrompts>);
 
-/// Keeps all that a fleet tells.
+/// Given requests, one after another.
+class Listed {
+ public:
+  explicit Listed(std::vector<sluice::RequestSpec> requests) : requests_(std::move(requests)) {}
+  sluice::Expected<std::optional<sluice::RequestSpec>> next() {
+    return at_ < requests_.size() ? std::optional{requests_[at_++]} : std::nullopt;
+  }
+
+ private:
+  std::vector<sluice::RequestSpec> requests_;
+  std::size_t at_ = 0;
+};
+
+/// Keeps all events of a fleet.
 struct Heard {
   std::vector<sluice::FleetEnd> ends;
   std::vector<sluice::FleetChoice> choices;

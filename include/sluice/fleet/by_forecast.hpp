@@ -11,8 +11,13 @@
 namespace sluice {
 
 /// Forecasts the TTFT that each engine would give: prompts are computed in order, an iteration of the engine's budget
-/// at a time, and its cost model says how long such an iteration takes beside its decodes. What the engine's caches
-/// have of the prompt is not computed. Engines whose batch is full come last.
+/// at a time, after the running one; decodes take a token of the budget each, and the engine's cost model says how long
+/// such an iteration takes. KV that the engine's caches have, or that comes with the request, is not computed. Engines
+/// whose batch is full come last.
+///
+/// Limits: the decodes, and the time of an iteration, stay those of the report, though contexts grow, answers end and
+/// prompts that were computed begin to decode; a prompt that is shorter than an iteration's budget counts as a whole
+/// iteration; preemption and a wait for a place in the batch are not foreseen.
 ///
 /// Rejected: a copy of each engine (engine/fork.hpp) that runs until the first token. It would be exact in a
 /// simulation, because the copy knows how long every answer will be: a router of oracles. It would also cost a copy of
@@ -45,9 +50,12 @@ struct ByForecast {
     const double found =
         request.keys.empty() ? 0 : static_cast<double>(view.found[engine]) / static_cast<double>(request.keys.size());
     const double ahead = static_cast<double>((report.to_prefill + view.sent[engine].prompts).count());
-    const double own = static_cast<double>(request.spec.prompt.count()) * (1 - found);
-    return report.chunk_time *
-           std::max(1.0, (ahead + own) / static_cast<double>(std::max(Tokens{1}, report.chunk).count()));
+    const double own = static_cast<double>(request.spec.prompt.count()) -
+                       std::max(static_cast<double>(request.spec.prompt.count()) * found,
+                                static_cast<double>(request.arrived.count()));
+    return std::max(Seconds{0}, report.computes_until - view.now) +
+           report.chunk_time *
+               std::max(1.0, (ahead + own) / static_cast<double>(std::max(Tokens{1}, report.chunk_prompts).count()));
   }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FleetEnd, FleetChoice, FleetWindow: what a fleet tells its listener.
+// FleetEnd, FleetChoice, FleetWindow: the events that a fleet sends to its listener.
 #pragma once
 
 #include "sluice/core/units.hpp"
@@ -55,7 +55,7 @@ struct FleetWindow {
   std::span<const SentSince> sent;       ///< to them, and not in the reports
 };
 
-/// Hears of everything, in an order that depends on neither threads nor ranks.
+/// Receives all events, in an order that depends on neither threads nor ranks.
 template <class L>
 concept FleetListener = std::invocable<L&, const FleetEnd&> && std::invocable<L&, const FleetChoice&> &&
     std::invocable<L&, const FleetWindow&>;

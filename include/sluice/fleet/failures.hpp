@@ -17,10 +17,11 @@ struct Failure {
   std::size_t engine = 0; ///< its number in the fleet: those of the first pool come first
 };
 
-/// What clients of requests that an engine's death interrupted have of the tokens that they got.
+/// What clients keep when an engine dies.
 enum class Interrupted : std::uint8_t {
-  resumed,   ///< they keep them: another engine computes the KV of prompt and tokens again, and generates the rest
-  restarted, ///< they lose them: the answer begins anew
+  resumed,   ///< the tokens that they got: another engine computes the KV of prompt and tokens again, and generates the
+             ///< rest
+  restarted, ///< nothing: the answer begins anew
 };
 
 struct Failures {

@@ -49,7 +49,9 @@ class Fleet {
   static constexpr RouterReads reads = R::reads;
 
   struct Config {
-    std::array<R, pools> routers{};                                  ///< of each pool
+    /// Of each pool. `make` mixes the pool's number into the `seed` of the second one, if it has a seed: both pools
+    /// number their requests alike, and would draw the same engines.
+    std::array<R, pools> routers{};
     std::tuple<std::vector<typename Pool<Es>::Config>...> engines{}; ///< of each pool; all have blocks of one size
     FleetSettings settings{};
   };
@@ -81,7 +83,7 @@ class Fleet {
       return Error{ErrorCode::bad_input, "arrivals", "they count engine steps, and a fleet's engines share one clock",
                    "arrivals in seconds"};
     ClosedLoop<Reader> loop(requests, block_tokens_);
-    if (Status status = loop.start(); !status) return status;
+    if (Status status = agree(ranks_, loop.start()); !status) return status;
     return run_clients(loop, listener);
   }
   template <TraceReader Reader>
@@ -97,7 +99,8 @@ class Fleet {
       ++summary_.windows;
       const Seconds begin = at(window), until = at(window + 1);
       if (Status status = begin_window(begin, listener); !status) return status;
-      if (Status status = take_arrivals(loop, begin, until); !status) return status;
+      if constexpr (pools == 2) count_arrived(begin);
+      if (Status status = agree(ranks_, take_arrivals(loop, begin, until)); !status) return status;
       if (Status status = route<0>(begin, threads, listener); !status) return status;
       if (Status status = advance<0>(until, threads); !status) return status;
       end_requests<0>(loop, listener);
@@ -109,8 +112,12 @@ class Fleet {
       }
       const Seconds next = next_event(loop);
       if (next == never_due) break;
+      if (!(next / every() < most_windows))
+        return Error{ErrorCode::bad_input, "fleet", "something happens at " + std::to_string(next.count()) + " s",
+                     "at most 2^53 windows of the router's `every`"};
       window = next_window(window, next);
     }
+    if constexpr (pools == 2) count_arrived(never_due);
     finish();
     return {};
   }
@@ -120,6 +127,7 @@ class Fleet {
   using Tracked = detail::TrackedRequest;
   using Handed = detail::HandedRequest;
   using Front = detail::PoolFront<R>;
+  static constexpr double most_windows = 9007199254740992.0; ///< their begins are exact below it
 
   Fleet(Config&& config, Ranks* ranks, std::tuple<Pool<Es>...>&& engines)
       : settings_(std::move(config.settings)), ranks_(ranks), pools_(std::move(engines)) {}
@@ -150,7 +158,9 @@ class Fleet {
     fleet.block_bytes_ = token_bytes[0];
     fleet.layers_ = layers;
     for (std::size_t i = 0; i < pools; ++i) {
-      fleet.fronts_[i].router = routers[i];
+      R& router = fleet.fronts_[i].router = routers[i];
+      if constexpr (requires { router.seed; })
+        if (i > 0) router.seed = static_cast<std::uint64_t>(next_key(BlockKey{router.seed}, i));
       fleet.fronts_[i].resize(counts[i]);
     }
     const std::size_t first = fleet.settings_.scaler.first;
@@ -201,7 +211,7 @@ class Fleet {
   }
   void scale(Seconds begin) {
     if (begin < next_look_) return;
-    while (next_look_ <= begin) next_look_ += settings_.scaler.every;
+    next_look_ = settings_.scaler.every * (std::floor(begin / settings_.scaler.every) + 1);
     Front& front = fronts_[0];
     auto waiting = static_cast<std::int64_t>(front.arrivals.size() + returned_.size());
     for (const std::uint32_t i : front.open)
@@ -267,7 +277,6 @@ class Fleet {
     for (auto at = handed_.begin(); at != later; ++at) {
       Tracked& one = tracked_.at(at->number);
       SentRequest sent{at->number, at->ready, {}, one.spec, one.keys, one.spec.prompt + one.had - Tokens{1}};
-      one.arrived += sent.arrived;
       sent.spec.prompt += one.had;
       sent.spec.output = one.spec.output - one.had;
       sent.spec.arrival = at->when; // its next token is due a TBT after the one that it has
@@ -291,11 +300,11 @@ class Fleet {
     for_each_part(threads, count, [&](std::size_t k) {
       pool.find_prefix(prompt_keys(front.arrivals[k].request), std::span(found).subspan(k * here, here));
     });
-    if (here == front.engines) {
+    share(ranks_, found);
+    if (ranks_ == nullptr) {
       found_ = std::move(found);
       return;
     }
-    share(ranks_, found);
     found_.resize(count * front.engines);
     for (std::size_t first = 0, rank = 0; first < front.engines; ++rank) { // each rank's counts are together
       const std::size_t last = front.engines * (rank + 1) / static_cast<std::size_t>(ranks_->count());
@@ -325,13 +334,14 @@ class Fleet {
       Arrival& arrival = front.arrivals[k];
       view.now = std::max(arrival.when, begin);
       if constexpr (reads.prefixes) view.found = std::span(found_).subspan(k * front.engines, front.engines);
-      const RoutedRequest request{arrival.request.spec, prompt_keys(arrival.request), front.routed++};
+      const RoutedRequest request{arrival.request.spec, prompt_keys(arrival.request), front.routed++,
+                                  arrival.request.arrived};
       const std::size_t to = front.router.choose(view, request, front.state);
       if (to >= front.engines || front.takes[to] == 0)
         return Error{ErrorCode::bad_input, "router",
                      "it chose engine " + std::to_string(to) + ", which takes no requests", "an engine of view.open"};
       ++front.sent[to].requests;
-      front.sent[to].prompts += arrival.request.spec.prompt;
+      front.sent[to].prompts += arrival.request.to_compute();
       const auto engine = static_cast<std::uint32_t>(offset(P) + to);
       ++summary_.engines[engine].routed;
       Seconds age{0};
@@ -353,7 +363,7 @@ class Fleet {
 
   template <class Act>
   static void for_each_part(ThreadPool& threads, std::size_t count, Act&& act) {
-    // Neighbours stay on one thread as far as the others are no faster.
+    // A part is a run of neighbours; there are four per thread, so that a thread that is done early takes another.
     const int parts = static_cast<int>(std::min(count, static_cast<std::size_t>(threads.threads()) * 4));
     const auto of = static_cast<std::size_t>(std::max(1, parts));
     threads.run(parts, [&](int part, int /*thread*/) {
@@ -376,16 +386,18 @@ class Fleet {
     auto& pool = std::get<P>(pools_);
     for_each_part(threads, pool.size(), [&](std::size_t i) { pool.advance(i, until, reads); });
     gather_news<P>();
-    for (std::size_t i = 0; i < front.engines; ++i)
-      if (front.news[i].failed) {
-        if (const std::size_t here = i - pool.first(); i >= pool.first() && here < pool.size()) {
-          Error error = pool.status(here).error();
-          error.where = "engine " + std::to_string(offset(P) + i) + ": " + error.where;
-          return error;
-        }
-        return Error{ErrorCode::bad_input, "engine " + std::to_string(offset(P) + i), "it failed on another rank", ""};
-      }
-    return {};
+    Status status; // of the first failed engine that is here
+    bool failed = false;
+    for (std::size_t i = 0; i < front.engines; ++i) {
+      if (!front.news[i].failed) continue;
+      failed = true;
+      const std::size_t here = i - pool.first();
+      if (!status.ok() || i < pool.first() || here >= pool.size()) continue;
+      Error error = pool.status(here).error();
+      error.where = "engine " + std::to_string(offset(P) + i) + ": " + error.where;
+      status = error;
+    }
+    return failed ? agree(ranks_, status) : status;
   }
   /// Counts what ended in the window, hands over, and takes back what dead engines had.
   template <std::size_t P, class Clients, class Listener>
@@ -400,16 +412,18 @@ class Fleet {
     share(ranks_, ended_);
     for (const EngineEnd& end : ended_)
       if (!hands_over<P>(end)) count(end, offset(P), loop, listener);
-    bool died = false;
-    for (std::size_t i = 0; i < front.engines; ++i) died = died || (front.news[i].dead && front.buried[i] == 0);
-    if (!died) return;
+    std::vector<std::uint32_t> dead; // since the last window
+    for (std::uint32_t i = 0; i < front.engines; ++i)
+      if (front.news[i].dead && std::exchange(front.buried[i], char{1}) == 0) dead.push_back(i);
+    if (dead.empty()) return;
     std::vector<ReturnedRequest> back;
-    for (std::size_t i = 0; i < front.engines; ++i) {
-      if (!front.news[i].dead || std::exchange(front.buried[i], char{1}) != 0) continue;
+    for (const std::size_t i : dead) {
       if (const std::size_t here = i - pool.first(); i >= pool.first() && here < pool.size())
         pool.take_returned(here, back);
     }
     share(ranks_, back);
+    if constexpr (P + 1 < pools)
+      for (const std::uint32_t i : dead) cut(i, front.news[i].died, back);
     for (ReturnedRequest& one : back) interrupt(one);
     std::sort(back.begin(), back.end(), [](const ReturnedRequest& a, const ReturnedRequest& b) {
       return a.when != b.when ? a.when < b.when : a.number < b.number;
@@ -419,6 +433,14 @@ class Fleet {
   void interrupt(const ReturnedRequest& back) {
     Tracked& one = tracked_.at(back.number);
     ++one.times_interrupted;
+    std::erase_if(under_way_, [&](const Handed& sent) {
+      if (sent.number != back.number) return false;
+      if (sent.ready > back.when)
+        one.arrived -= sent.tokens; // its KV will not arrive
+      else
+        count_handed(sent);
+      return true;
+    });
     ++summary_.interrupted;
     one.add(back);
     if (settings_.failures.requests == Interrupted::resumed) {
@@ -434,14 +456,43 @@ class Fleet {
     Tracked& one = tracked_.at(end.number);
     one.add(end);
     if (one.had >= one.spec.output) return false;
-    const std::int64_t tokens = (end.spec.prompt).count();
-    const Bytes kv{block_bytes_.count() * tokens / block_tokens_.count()};
-    const Seconds ready = settings_.handoff.arrival(kv, layers_, end.joined, end.last, fronts_[0].link[end.engine]);
-    ++summary_.handed;
-    summary_.handed_bytes += kv;
-    summary_.handoff.add((ready - end.last).count());
-    handed_.push_back({end.last, ready, end.number});
+    one.arrived += end.spec.prompt;
+    const Seconds ready =
+        settings_.handoff.arrival(kv_of(end.spec.prompt), layers_, end.joined, end.last, fronts_[0].link[end.engine]);
+    handed_.push_back({end.last, ready, end.number, end.engine, end.spec.prompt});
+    under_way_.push_back(handed_.back());
     return true;
+  }
+  [[nodiscard]] Bytes kv_of(Tokens tokens) const {
+    return Bytes{block_bytes_.count() * tokens.count() / block_tokens_.count()};
+  }
+  /// Counts KV that has arrived.
+  void count_arrived(Seconds now) {
+    std::erase_if(under_way_, [&](const Handed& one) {
+      if (one.ready > now) return false;
+      count_handed(one);
+      return true;
+    });
+  }
+  void count_handed(const Handed& one) {
+    ++summary_.handed;
+    summary_.handed_bytes += kv_of(one.tokens);
+    summary_.handoff.add((one.ready - one.when).count());
+  }
+  /// Takes back requests whose KV had not arrived when its sender died: an engine of the first pool.
+  void cut(std::uint32_t sender, Seconds died, std::vector<ReturnedRequest>& back) {
+    std::vector<ReturnedRequest> lost;
+    for (const Handed& one : under_way_)
+      if (one.sender == sender && one.ready > died)
+        lost.push_back({one.number, died, {}, Tokens{0}, one.tokens, Tokens{0}, Tokens{0}, 0, false});
+    const auto is_lost = [&lost](const auto& one) {
+      return std::any_of(lost.begin(), lost.end(),
+                         [&one](const ReturnedRequest& other) { return other.number == one.number; });
+    };
+    std::erase_if(handed_, is_lost);
+    std::erase_if(fronts_[pools - 1].arrivals, is_lost);
+    std::get<pools - 1>(pools_).withdraw(lost);
+    back.insert(back.end(), lost.begin(), lost.end());
   }
   template <class Clients, class Listener>
   void count(const EngineEnd& end, std::size_t first, Clients& loop, Listener& listener) {
@@ -521,7 +572,8 @@ class Fleet {
   Seconds next_look_{0};
   std::unordered_map<std::uint64_t, Tracked> tracked_; ///< live requests, by number
   std::vector<ReturnedRequest> returned_;
-  std::vector<Handed> handed_;
+  std::vector<Handed> handed_;      ///< that no engine of the second pool was chosen for
+  std::vector<Handed> under_way_;   ///< whose KV has not arrived
   std::vector<EngineEnd> ended_;    ///< scratch
   std::vector<std::int32_t> found_; ///< scratch
   FleetSummary summary_;

@@ -53,6 +53,8 @@ struct HandedRequest {
   Seconds when{0};  ///< its prompt was computed
   Seconds ready{0}; ///< its KV arrives
   std::uint64_t number = 0;
+  std::uint32_t sender = 0; ///< the engine in the first pool
+  Tokens tokens{0};         ///< with KV that is sent
 };
 
 template <Router R>

@@ -47,6 +47,9 @@ class GroupFront {
       reports_[i].preempted = static_cast<std::int32_t>(counts.preempted);
       reports_[i].running = static_cast<std::int32_t>(counts.running);
       reports_[i].kv_used = counts.used_share();
+      const View view = group.rank(i).view();
+      reports_[i].batch = view.limits.batch;
+      reports_[i].chunk = view.limits.batch_tokens;
     }
     reported_ = group.now();
     ++edition_;

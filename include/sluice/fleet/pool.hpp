@@ -32,9 +32,12 @@ struct SentRequest {
   std::vector<BlockKey> keys;
   Tokens arrived{0};       ///< its oldest tokens whose KV comes with it
   std::uint64_t stamp = 0; ///< of its place in the order in which the pool's requests were sent
+
+  /// Tokens of its prompt whose KV does not come with it.
+  [[nodiscard]] Tokens to_compute() const { return spec.prompt - arrived; }
 };
 
-/// What an engine tells at the end of a window. Ranks exchange it.
+/// An engine's state at the end of a window. Ranks exchange it.
 struct EngineNews {
   EngineReport report;
   SentSince queued;         ///< sent to it, and not in its report
@@ -42,6 +45,7 @@ struct EngineNews {
   std::int64_t steps = 0;   ///< iterations so far
   bool idle = true;         ///< it has nothing to compute until `next`: its report stays true
   bool dead = false, failed = false;
+  Seconds died{0}; ///< if it is dead: when its last iteration ended
 };
 
 /// A request that an engine's death returns.
@@ -79,6 +83,9 @@ class Pool {
         return error;
       }
       pool.stations_.push_back(*std::move(station));
+      const View view = pool.stations_[i].engine.view();
+      pool.stations_[i].news.report.batch = view.limits.batch;
+      pool.stations_[i].news.report.chunk = view.limits.batch_tokens;
       if (reads.prefill || reads.pace) note_work(pool.stations_[i].engine, reads, pool.stations_[i].news.report);
     }
     return pool;
@@ -94,7 +101,7 @@ class Pool {
     Station& station = stations_[i];
     request.stamp = ++sends_;
     if (asked_) holders_.add(request.keys, static_cast<std::uint32_t>(i), request.stamp);
-    station.queued += request.spec.prompt;
+    station.queued += request.to_compute();
     station.queue.push_back(std::move(request));
     // KV may arrive in another order than it was sent.
     for (std::size_t at = station.queue.size() - 1; at > 0 && station.queue[at].ready < station.queue[at - 1].ready;
@@ -119,12 +126,16 @@ class Pool {
       end.number = station.number_of(end.id);
       end.engine = static_cast<std::uint32_t>(first_ + i);
     }
-    if (until >= station.dies && !news.failed) news.dead = true;
     const Engine& engine = station.engine;
+    if (until >= station.dies && !news.failed) {
+      news.dead = true;
+      news.died = std::max(engine.now(), station.dies);
+    }
     if (idle) note_counts(station, std::max(engine.now(), stop));
     write_counts(station);
     if (reads.prefill || reads.pace) note_work(engine, reads, news.report);
     const Seconds taken = std::max(engine.now(), stop);
+    news.report.computes_until = taken;
     // `to_prefill` has the prompts that it took since.
     news.queued = {static_cast<std::int32_t>(station.queue.size()) + station.taken.requests,
                    station.queued + (reads.prefill ? Tokens{0} : station.taken.prompts)};
@@ -168,21 +179,21 @@ class Pool {
         if (station.live[k].number != over) oldest[i] = std::min(oldest[i], station.live[k].stamp);
     }
     holders_.sweep([&](BlockKey key, std::uint32_t i, std::uint64_t stamp) { // later ones may still be computed
-      return stamp >= oldest[i] || finds(i, {&key, 1}) > 0;
+      // Where layers keep different KV, a prefix may be found whose first block is not.
+      return stamp >= oldest[i] || !stations_[i].engine.view().geometry.alike() || finds(i, {&key, 1}) > 0;
     });
   }
   /// Takes the live requests of a dead engine, in the order of their submission.
   void take_returned(std::size_t i, std::vector<ReturnedRequest>& to) {
     Station& station = stations_[i];
-    const Seconds when = std::max(station.engine.now(), station.dies);
+    const Seconds when = station.news.died;
     const View view = station.engine.view();
     const std::size_t begin = to.size();
     for (const RequestRow& row : view.rows) {
       if (row.phase == Phase::ended) continue;
-      const bool ran = row.phase != Phase::waiting || row.times_preempted > 0;
-      const Tokens computed = row.blocks.count() > 0 ? row.computed : ran ? Tokens{0} : row.arrived;
+      const Tokens computed = row.blocks.count() > 0 ? row.computed : ran(row) ? Tokens{0} : row.arrived;
       to.push_back({station.number_of(row.id), when, row.first_token, row.delivered, computed, row.found, row.loaded,
-                    row.times_preempted, ran});
+                    row.times_preempted, ran(row)});
     }
     std::sort(to.begin() + static_cast<std::ptrdiff_t>(begin), to.end(),
               [](const ReturnedRequest& a, const ReturnedRequest& b) { return a.number < b.number; });
@@ -191,6 +202,20 @@ class Pool {
       to.push_back({one.number, std::max(when, one.sent), {}, Tokens{0}, one.arrived, Tokens{0}, Tokens{0}, 0, false});
     }
     station.queued = Tokens{0};
+  }
+  /// Removes requests whose KV will not arrive. Their engines have not taken them.
+  void withdraw(const std::vector<ReturnedRequest>& requests) {
+    for (Station& station : stations_)
+      for (std::size_t left = station.queue.size(); left > 0; --left) {
+        SentRequest one = std::move(station.queue.front());
+        station.queue.pop_front();
+        const bool lost = std::any_of(requests.begin(), requests.end(),
+                                      [&one](const ReturnedRequest& other) { return other.number == one.number; });
+        if (lost)
+          station.queued -= one.to_compute();
+        else
+          station.queue.push_back(std::move(one));
+      }
   }
 
  private:
@@ -214,7 +239,7 @@ class Pool {
 
     Engine engine;
     RingQueue<SentRequest> queue; ///< by the order in which they were sent
-    Tokens queued{0};             ///< their prompts
+    Tokens queued{0};             ///< of their prompts, to compute
     SentSince taken;              ///< from the queue, since the engine's report
     RingQueue<Live> live;         ///< by the engine's id from `first_id` on
     std::uint32_t first_id = 0;
@@ -225,6 +250,9 @@ class Pool {
     Status status;
   };
 
+  [[nodiscard]] static bool ran(const RequestRow& row) {
+    return row.phase != Phase::waiting || row.times_preempted > 0;
+  }
   /// Returns whether the engine has nothing to do at `stop`, or until then.
   static bool run(Station& station, Seconds stop) {
     Engine& engine = station.engine;
@@ -255,9 +283,9 @@ class Pool {
     SentRequest& request = station.queue.front();
     station.live.push_back({request.number, request.stamp});
     ++station.taken.requests;
-    station.taken.prompts += request.spec.prompt;
+    station.taken.prompts += request.to_compute();
     (void)station.engine.submit(request.spec, request.keys, Tokens{0}, request.arrived);
-    station.queued -= request.spec.prompt;
+    station.queued -= request.to_compute();
     request.keys = {};
     station.queue.pop_front();
   }
@@ -274,7 +302,7 @@ class Pool {
     report.running = static_cast<std::int32_t>(counts.running);
     report.kv_used = counts.used_share();
   }
-  /// What takes a look at every live request.
+  /// Facts that need a scan of an engine's requests.
   static void note_work(const Engine& engine, RouterReads reads, EngineReport& report) {
     const View view = engine.view();
     Work work;
@@ -284,12 +312,11 @@ class Pool {
       if (row.phase == Phase::running && row.pending().count() == 1)
         work.add_decode(row.context(), view.geometry.reads());
       else
-        report.to_prefill += row.pending();
+        report.to_prefill += row.pending() - (ran(row) ? Tokens{0} : row.arrived);
     }
-    report.batch = view.limits.batch;
-    report.chunk = view.limits.batch_tokens;
     if (!reads.pace) return;
-    const ChunkWork chunk{std::max(Tokens{1}, report.chunk - Tokens{work.decodes}), Tokens{0}};
+    report.chunk_prompts = std::max(Tokens{1}, report.chunk - Tokens{work.decodes});
+    const ChunkWork chunk{report.chunk_prompts, Tokens{0}};
     work.chunks = {&chunk, 1};
     work.samples = work.decodes + 1;
     report.chunk_time = step_time(engine.predictor(), work).total(view.geometry.layers);

@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// A random number that a request keeps for life, below `bound`.
+/// A random number below `bound`, the same for equal `seed` and `number`.
 [[nodiscard]] constexpr std::uint64_t drawn(std::uint64_t seed, std::uint64_t number, std::uint64_t bound) {
   return Random{static_cast<std::uint64_t>(next_key(BlockKey{seed}, number))}.below(bound);
 }

@@ -8,6 +8,7 @@
 #include "sluice/fleet/handoff.hpp"
 #include "sluice/state/view/view.hpp"
 
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <tuple>
@@ -33,6 +34,8 @@ template <class Config>
   const auto bad = [&](std::string where, std::string what, std::string expected) {
     if (status.ok()) status = Error{ErrorCode::bad_input, std::move(where), std::move(what), std::move(expected)};
   };
+  const auto is_time = [](Seconds one) { return one >= Seconds{0} && std::isfinite(one.count()); };
+  const auto seconds = [](Seconds one) { return std::to_string(one.count()) + " s"; };
   const auto check_pool = [&](const auto& engines) {
     all += engines.size();
     if (engines.empty()) bad("fleet", "a pool has no engine", "at least one");
@@ -70,7 +73,11 @@ template <class Config>
     std::apply([&](const auto&... engines) { (check_kv(engines), ...); }, config.engines);
   }
   for (const auto& router : config.routers)
-    if (!(Seconds{router.every} > Seconds{0})) bad("router", "its `every` is not above 0 s", "0.1 s, for example");
+    if (const Seconds every{router.every}; !(every > Seconds{0}))
+      bad("router", "its `every` is not above 0 s", "0.1 s, for example");
+    else if (every < Seconds{1e-9} || !is_time(every))
+      bad("router", "its `every` is " + std::string(is_time(every) ? "below a nanosecond" : "infinite"),
+          "0.1 s, for example");
   if (config.routers.front().every != config.routers.back().every)
     bad("router", "the two pools' routers have windows of different lengths", "the same `every`");
   const FleetSettings& settings = config.settings;
@@ -78,12 +85,22 @@ template <class Config>
     bad("scaler", "it starts with more engines than the first pool has", "at most their number");
   if (settings.scaler.first > 0 && !(settings.scaler.every > Seconds{0}))
     bad("scaler", "it looks every 0 s", "a time above 0");
-  for (const Failure& failure : settings.failures.at)
+  if (!is_time(settings.scaler.delay))
+    bad("scaler", "its delay is " + seconds(settings.scaler.delay), "a time from 0 s");
+  if (!(settings.scaler.most_waiting >= 0))
+    bad("scaler", "its most waiting requests are " + std::to_string(settings.scaler.most_waiting), "a number from 0");
+  for (const Failure& failure : settings.failures.at) {
+    if (!(failure.at >= Seconds{0}))
+      bad("failures", "engine " + std::to_string(failure.engine) + " dies at " + seconds(failure.at),
+          "a time from 0 s");
     if (failure.engine >= all)
       bad("failures", "engine " + std::to_string(failure.engine) + " dies, and there is none of that number",
           "0 to " + std::to_string(all - 1));
+  }
   if (!(settings.handoff.rate > BytesPerSecond{0}))
     bad("handoff", "its rate is not above 0 bytes per second", "25 GB/s, for example");
+  if (!is_time(settings.handoff.latency))
+    bad("handoff", "its latency is " + seconds(settings.handoff.latency), "a time from 0 s");
   return status;
 }
 

@@ -34,7 +34,7 @@ struct FleetSummary {
   std::int64_t preemptions = 0;
   Sketch ttft, tpot, e2e;         ///< of served requests, in seconds
   std::int64_t owed = 0, met = 0; ///< requests with an SLO; those that met their TTFT and their TPOT SLO
-  Sketch age;                     ///< of the chosen engine's report, in seconds, for routers that read reports
+  Sketch age;                     ///< of the chosen engine's counts, in seconds, for routers that read of engines
   std::int64_t windows = 0;
   Seconds first_arrival{std::numeric_limits<double>::infinity()};
   Seconds last_token{0};
