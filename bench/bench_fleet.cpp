@@ -10,8 +10,8 @@
 // other load does not count, and how much faster than real time two cores would be at that cost. Reading the workload
 // is included, and making the engines is not. A second table says what windows cost in accuracy: eight engines behind
 // LeastLoaded at six times that rate, from windows of a microsecond, which route as events in order of time do, to 2 s.
-// Prompts of systems with prefix caching begin with one of 100 beginnings of 512 tokens for each 10 engines; in the last
-// rows all begin alike.
+// Prompts of systems with prefix caching begin with one of 100 beginnings of 512 tokens for each 10 engines; in the
+// last rows all begin alike.
 #include "sluice/engine/systems/prefix_tiers.hpp"
 #include "sluice/fleet/fleet.hpp"
 #include "sluice/fleet/least_loaded.hpp"

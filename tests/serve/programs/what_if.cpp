@@ -159,8 +159,8 @@ TEST_CASE("a recorded run of a server on a GPU replays to the same decisions on 
 
 TEST_CASE("a recorded run in which --gate hard held a request replays to the same decisions" *
           needs_program("sluice-serve")) {
-  // A prompt of 16,000 tokens takes a step longer than the TBT of 2 s, so it is held while another request runs. That one
-  // would run for 40 s, unless it is closed: no pause of this machine's matters that is shorter.
+  // A prompt of 16,000 tokens takes a step longer than the TBT of 2 s, so it is held while another request runs. That
+  // one would run for 40 s, unless it is closed: no pause of this machine's matters that is shorter.
   const std::vector<std::string> flags{"--model",    "llama3-8b", "--simulate", "a5000",     "--system",
                                        "VllmSwap",   "--gate",    "hard",       "--context", "32768",
                                        "--slo-ttft", "600",       "--slo-tbt",  "2",         "--max-batch-tokens",
