@@ -234,23 +234,48 @@ void print_sessions(std::size_t seeds) {
   }
 }
 
-/// Prints the coverage of the capacities' geometric means: by Student's t of the logarithms, which tables print, and by
-/// the interval of other figures. Seeds beyond the tried rates have no number and are left out.
+/// Prints the coverage of the capacities' geometric means, by Student's t of the logarithms, of the share at the
+/// capacity, which tables print without an interval, and of the ratios to the first system. Seeds beyond the tried
+/// rates have no number and are left out.
 void print_capacities(const nlohmann::json& report, std::size_t seeds) {
   fmt::print("coverage of nominal 95 % by {} seeds, in %: over the systems\n", seeds);
   print_head("capacity");
-  std::vector<std::pair<std::string, double>> by_t, by_both;
+  struct Row {
+    std::string name;
+    std::vector<double> rates, scales, shares; // the first two in base-2 logarithms
+  };
+  std::vector<Row> rows;
   for (const nlohmann::json& row : report.at("cells").at(0).at("systems")) {
-    std::vector<double> logs;
-    for (const nlohmann::json& seed : row.at("per_seed"))
-      logs.push_back(seed.at("found") == "between" ? std::log2(seed.at("requests_per_s").get<double>())
-                                                   : Metrics::absent);
-    const std::string name = row.at("name").get<std::string>();
-    by_t.emplace_back(name, coverage_of_mean(logs, seeds, [](const auto& values) { return t_interval(values); }));
-    by_both.emplace_back(name, coverage_of_mean(logs, seeds, [](const auto& values) { return mean_interval(values); }));
+    Row& of = rows.emplace_back();
+    of.name = row.at("name").get<std::string>();
+    for (const nlohmann::json& seed : row.at("per_seed")) {
+      const bool there = seed.at("found") == "between";
+      of.rates.push_back(there ? std::log2(seed.at("requests_per_s").get<double>()) : Metrics::absent);
+      of.scales.push_back(there ? std::log2(seed.at("rate_scale").get<double>()) : Metrics::absent);
+      of.shares.push_back(Metrics::absent);
+      for (const nlohmann::json& probe : seed.at("probes"))
+        if (there && probe.at("rate_scale") == seed.at("rate_scale"))
+          of.shares.back() = probe.at("slo_attainment").get<double>();
+    }
   }
-  print("Student's t", by_t);
-  print("and the bootstrap", by_both);
+  const auto print_all = [&](const std::string& figure, std::vector<double> Row::*values) {
+    std::vector<std::pair<std::string, double>> all;
+    for (const Row& row : rows)
+      all.emplace_back(row.name,
+                       coverage_of_mean(row.*values, seeds, [](const auto& drawn) { return t_interval(drawn); }));
+    print(figure, all);
+  };
+  print_all("requests/s", &Row::rates);
+  print_all("of the rate", &Row::scales);
+  print_all("- SLO there", &Row::shares);
+  std::vector<std::pair<std::string, double>> all;
+  for (const Row& row : rows) {
+    if (&row == &rows.front()) continue;
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < row.rates.size(); ++i) ratios.push_back(row.rates[i] - rows.front().rates[i]);
+    all.emplace_back(row.name, coverage_of_mean(ratios, seeds, [](const auto& drawn) { return t_interval(drawn); }));
+  }
+  print("ratio to " + rows.front().name, all);
 }
 
 } // namespace

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -138,38 +139,56 @@ TEST_CASE("the lattice doubles in this many steps") {
 
 TEST_CASE("capacities have a geometric mean, with a factor as its interval") {
   const std::vector<double> logs{std::log2(0.557), std::log2(0.245), std::log2(0.076)};
-  const Interval of = compared::geometric_interval(logs);
+  const Interval of = compared::geometric_interval(logs, 3, false);
   CHECK(of.mean == doctest::Approx(std::cbrt(0.557 * 0.245 * 0.076)));
   CHECK(of.least > 0);
   CHECK(of.most / of.mean == doctest::Approx(of.mean / of.least));
   CHECK(compared::factor_of(of) == doctest::Approx(of.most / of.mean));
   // One seed beyond an end leaves no mean, but a median.
   const std::vector<double> with{1, compared::lies_above, 2, compared::lies_below, 1.5};
-  CHECK(std::isnan(compared::geometric_interval(with).mean));
+  CHECK(std::isnan(compared::geometric_interval(with, 3, false).mean));
   CHECK(compared::median_of(with) == 1.5);
   CHECK(compared::median_of({1, compared::lies_above}) == 1);
   CHECK(compared::median_of({compared::lies_above, 2, compared::lies_above}) == compared::lies_above);
 }
 
 TEST_CASE("pairs of capacities give ratios, and are only counted if one of them is beyond an end") {
-  const std::vector<double> a{1, 2, 3, 4, 5.5}, b{0, 1.1, 1.9, 3, 4.5};
-  const compared::CapacityPairs all = compared::capacity_pairs(a, b);
-  CHECK(all.ratio.mean == doctest::Approx(std::exp2((1 + 0.9 + 1.1 + 1 + 1) / 5)));
-  CHECK(all.wins == 5);
+  const std::vector<double> a{1, 2, 3, 4, 5.5, 6, 7, 8}, b{0, 1.1, 1.9, 3, 4.5, 5, 6, 7};
+  const compared::CapacityPairs all = compared::capacity_pairs(a, b, false);
+  CHECK(all.ratio.mean == doctest::Approx(std::exp2((1 + 0.9 + 1.1 + 1 + 1 + 1 + 1 + 1) / 8)));
+  CHECK(all.wins == 8);
   CHECK_FALSE(all.tie());
-  CHECK(all.verdict() == "better, wins 5 of 5");
+  CHECK(all.verdict() == "better, wins 8 of 8");
   const double up = compared::lies_above, down = compared::lies_below;
   // Both beyond one end: which one is larger is unknown.
   const compared::CapacityPairs some = compared::capacity_pairs(std::vector<double>{up, up, 1, 2, 3, 4, 5, 6},
-                                                                std::vector<double>{up, 9, down, 1, 1, 1, 1, 1});
+                                                                std::vector<double>{up, 9, down, 1, 1, 1, 1, 1}, false);
   CHECK(some.ordered == 7);
   CHECK(some.wins == 7);
   CHECK(std::isnan(some.ratio.mean));
   CHECK(some.verdict() == "better, wins 7 of 7 (1 cannot be ordered)");
   const compared::CapacityPairs few =
-      compared::capacity_pairs(std::vector<double>{up, 1, 1}, std::vector<double>{1, 0, 0});
+      compared::capacity_pairs(std::vector<double>{up, 1, 1}, std::vector<double>{1, 0, 0}, false);
   CHECK(few.verdict() == "tie, wins 3 of 3"); // three coins show the same side in a quarter of all cases
-  CHECK(compared::capacity_pairs(std::vector<double>{up}, std::vector<double>{1}).verdict() == "wins 1 of 1");
+  CHECK(compared::capacity_pairs(std::vector<double>{up}, std::vector<double>{1}, false).verdict() == "wins 1 of 1");
+}
+
+TEST_CASE("capacities have no interval of fewer seeds than were measured, nor of windows; the signs decide then") {
+  const std::vector<double> a{1, 2.5, 3, 4, 5, 6, 7, 8.5}, b{0, 1, 2, 3, 4, 5, 6, 7};
+  for (std::size_t count = 2; count <= a.size(); ++count)
+    for (const bool windows : {false, true}) {
+      CAPTURE(count);
+      const std::span<const double> some = std::span(a).first(count), others = std::span(b).first(count);
+      for (const std::size_t fewest : {2UL, 3UL, 8UL, 16UL}) {
+        const Interval of = compared::geometric_interval(some, fewest, windows);
+        CHECK(std::isfinite(of.mean));
+        CHECK(of.known() == (!windows && count >= fewest));
+      }
+      const compared::CapacityPairs pairs = compared::capacity_pairs(some, others, windows);
+      CHECK(std::isfinite(pairs.ratio.mean));
+      CHECK(pairs.ratio.known() == (!windows && count >= compared::fewest_for_ratio));
+      if (!pairs.ratio.known()) CHECK(pairs.tie() == (count < 6)); // six coins show one side in 1 of 32 cases
+    }
 }
 
 TEST_CASE("the sign test sums both tails of the binomial distribution") {

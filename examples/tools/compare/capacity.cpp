@@ -53,11 +53,11 @@ std::vector<double> CapacityRow::rates(const RateLattice& lattice) const {
   for (std::size_t i = 0; i < all.size(); ++i) all[i] += std::log2(own_rates[i]);
   return all;
 }
-Interval CapacityRow::attained() const {
+double CapacityRow::attained() const {
   std::vector<double> all;
   if (count(Found::between) == seeds.size())
     for (const CapacitySearch& seed : seeds) all.push_back(seed.at(seed.step).attained);
-  return t_interval(all);
+  return mean_of(all);
 }
 
 Status check_capacity(const CommandLine& asked, const Sweep& sweep) {
@@ -225,6 +225,7 @@ Expected<CapacityReport> find_capacities(const Sweep& sweep, const Grid& grid, C
       of.control = row.system->control;
       of.oracle = row.system->foresees;
       of.deposit = row.deposit;
+      of.windows = c.workload.windows;
       of.slo_scale = row.scale;
       of.own_rates.clear();
       bool whole = true; // all seeds have run; otherwise the row cannot be compared with others
@@ -306,6 +307,14 @@ std::string remark_of(const CapacityReport& report, const CapacityRow& row) {
   return text;
 }
 
+std::string ratio_text(const Interval& ratio, std::string_view from, std::string_view to, std::string_view end) {
+  if (!std::isfinite(ratio.mean)) return "-";
+  const auto percent = [](double of) { return detail::signed_text(100 * (of - 1)); };
+  std::string text = percent(ratio.mean);
+  if (ratio.known()) (text += from) += percent(ratio.least) + std::string{to} + percent(ratio.most) + std::string{end};
+  return text;
+}
+
 std::string factor_text(const Interval& geometric) {
   if (!geometric.known() || geometric.least == geometric.most) return short_text(geometric.mean);
   return fmt::format("{} ×/÷ {:.3g}", short_text(geometric.mean), factor_of(geometric));
@@ -374,7 +383,7 @@ class CapacityTable {
     figure_head("requests/s", "requests-per-s");
     if (seeds_) head(raw_ ? "requests-per-s-median" : "median", false);
     figure_head("of the rate", "rate-scale");
-    figure_head("SLO there, %", "slo-met");
+    head(raw_ ? "slo-met" : "SLO there, %", false);
     if (seeds_) head(raw_ ? "against" : "to the best's, %", false);
     if (seeds_ && raw_)
       for (const char* name : {"ratio", "ratio-least", "ratio-most"}) head(name, false);
@@ -401,27 +410,22 @@ class CapacityTable {
     line.push_back(raw_ ? row.name : row.label());
     if (raw_) line.emplace_back(row.deposit ? "yes" : "no");
     if (scales_ || raw_) line.push_back(tidy_text(row.slo_scale));
-    add_geometric(line, row.rates(report_.lattice));
+    add_geometric(line, row.rates(report_.lattice), fewest_for_rate, row.windows);
     if (seeds_) line.push_back(median_text(median_of(row.rates(report_.lattice))));
-    add_geometric(line, row.scales(report_.lattice));
-    const Interval attained = row.attained();
-    const std::string half = detail::half_width_text(attained, percent_text);
-    add_figure(line, attained, percent_text(attained.mean) + (half.empty() ? "" : " ± " + half));
+    add_geometric(line, row.scales(report_.lattice), fewest_for_scale, row.windows);
+    line.push_back(raw_ ? full(row.attained()) : percent_text(row.attained()));
     if (seeds_) add_rival(line, row, rival_of(cell, report_.lattice, row));
     line.push_back(remark_of(report_, row));
     return line;
   }
 
   static std::string full(double value) { return std::isfinite(value) ? fmt::format("{:.10g}", value) : ""; }
-  void add_figure(Line& line, const Interval& of, const std::string& shown) const {
-    line.push_back(raw_ ? full(of.mean) : shown);
+  void add_geometric(Line& line, const std::vector<double>& logs, std::size_t fewest, bool windows) const {
+    const Interval of = geometric_interval(logs, fewest, windows);
+    line.push_back(raw_ ? full(of.mean) : factor_text(of));
     if (!raw_ || !seeds_) return;
     line.push_back(full(of.least));
     line.push_back(full(of.most));
-  }
-  void add_geometric(Line& line, const std::vector<double>& logs) const {
-    const Interval of = geometric_interval(logs);
-    add_figure(line, of, factor_text(of));
   }
   [[nodiscard]] std::string median_text(double median) const {
     return raw_                   ? full(number_of(median))
@@ -437,15 +441,12 @@ class CapacityTable {
       line.emplace_back(raw_ ? "" : "-");
       return;
     }
-    const CapacityPairs of = capacity_pairs(row.rates(report_.lattice), rival->rates(report_.lattice));
-    const auto percent = [](double ratio) { return detail::signed_text(100 * (ratio - 1)); };
+    const CapacityPairs of = capacity_pairs(row.rates(report_.lattice), rival->rates(report_.lattice), row.windows);
     if (raw_) {
       line.push_back(rival->name);
       for (const double value : {of.ratio.mean, of.ratio.least, of.ratio.most}) line.push_back(full(value));
     } else {
-      line.push_back(of.ratio.known() ? fmt::format("{} ({} .. {})", percent(of.ratio.mean), percent(of.ratio.least),
-                                                    percent(of.ratio.most))
-                                      : "-");
+      line.push_back(ratio_text(of.ratio, " (", " .. ", ")"));
     }
     line.push_back(of.verdict());
   }
@@ -480,8 +481,8 @@ std::string capacity_text(const CapacityReport& report, std::string_view style) 
       100 * report.share, kept_slos(w, row), table.scales() || report.cells.size() > 1 ? " (of the first row)" : "",
       w.trace, w.requests, seeds_of(w), w.model, w.device, cautions, 100 * (report.lattice.rate(1) - 1),
       report.lattice.rate(report.lattice.first()), report.lattice.rate(report.lattice.last()),
-      table.seeds() ? "; geometric means of the seeds ×/÷ the factor of the 95 % interval, and the rate "
-                      "that at least half of them sustain"
+      table.seeds() ? "; geometric means of the seeds ×/÷ the factor of the 95 % interval, if there is one, and the "
+                      "rate that at least half of them sustain"
                     : "");
   return title + table.text(false) + table.text(true);
 }
@@ -497,8 +498,8 @@ std::string capacity_json(const CapacityReport& report) {
   json.field("command", report.command).field("note", report.note).key("axes").begin_array();
   for (const Axis& axis : report.axes) write_axis(json, axis);
   json.end_array().end_object().line(2).key("cells").begin_array();
-  const auto number = [&](const char* key, const std::vector<double>& logs) {
-    const Interval of = geometric_interval(logs);
+  const auto number = [&](const char* key, const std::vector<double>& logs, std::size_t fewest, bool windows) {
+    const Interval of = geometric_interval(logs, fewest, windows);
     json.field(key, of.mean).key(std::string{key} + "_interval").begin_array().value(of.least).value(of.most);
     json.end_array().field("median_" + std::string{key}, number_of(median_of(logs))); // null if beyond an end
   };
@@ -513,13 +514,13 @@ std::string capacity_json(const CapacityReport& report) {
       json.field("oracle", row.oracle);
       json.field("slo_scale", row.slo_scale).field("slo_tbt_s", row.slo_tbt_s).field("slo_ttft_s", row.slo_ttft_s);
       json.field("engine", row.engine);
-      number("requests_per_s", row.rates(report.lattice));
-      number("rate_scale", row.scales(report.lattice));
-      json.field("slo_attainment", row.attained().mean).field("below", row.count(Found::below));
+      number("requests_per_s", row.rates(report.lattice), fewest_for_rate, row.windows);
+      number("rate_scale", row.scales(report.lattice), fewest_for_scale, row.windows);
+      json.field("slo_attainment", row.attained()).field("below", row.count(Found::below));
       json.field("above", row.count(Found::above)).field("not_monotone", row.doubted());
       json.field("remark", remark_of(report, row));
       if (const CapacityRow* rival = rival_of(cell, report.lattice, row)) {
-        const CapacityPairs of = capacity_pairs(row.rates(report.lattice), rival->rates(report.lattice));
+        const CapacityPairs of = capacity_pairs(row.rates(report.lattice), rival->rates(report.lattice), row.windows);
         json.key("pairs").begin_object().field("against", rival->name).field("ratio", of.ratio.mean);
         json.key("interval").begin_array().value(of.ratio.least).value(of.ratio.most).end_array();
         json.field("tie", of.tie()).field("more", of.wins).field("less", of.losses).field("pairs", of.ordered);

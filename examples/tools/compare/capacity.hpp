@@ -27,6 +27,7 @@ namespace compared {
 struct CapacityRow {
   std::string name;
   bool deposit = false, control = false, oracle = false;
+  bool windows = false; ///< the seeds are windows of a trace
   double slo_scale = 1, slo_tbt_s = 0, slo_ttft_s = 0;
   std::string engine;                ///< the composition in one line
   std::vector<CapacitySearch> seeds; ///< one search per seed
@@ -40,8 +41,10 @@ struct CapacityRow {
   /// lattice is that end (capacity_pairs.hpp).
   [[nodiscard]] std::vector<double> rates(const RateLattice& lattice) const;
   [[nodiscard]] std::vector<double>
-  scales(const RateLattice& lattice) const;        ///< the same, relative to the workload's own rate
-  [[nodiscard]] sluice::Interval attained() const; ///< at the rate of the capacity
+  scales(const RateLattice& lattice) const; ///< the same, relative to the workload's own rate
+  /// Returns the mean attainment at the capacities; NaN if one is beyond an end. It has no interval: by the search it
+  /// is the required share or little more.
+  [[nodiscard]] double attained() const;
 };
 
 /// The capacities of one comparison.
@@ -83,8 +86,11 @@ const CapacityRow* rival_of(const CapacityCell& cell, const RateLattice& lattice
 /// Returns why a row has no capacity or a doubtful one: "not even at rate x0.0156", "of 8 seeds 3 not even at …".
 std::string remark_of(const CapacityReport& report, const CapacityRow& row);
 
-/// "0.22 ×/÷ 1.3": a geometric mean and the factor of its interval.
+/// "0.22 ×/÷ 1.3": a geometric mean and the factor of its interval, if it has one.
 std::string factor_text(const sluice::Interval& geometric);
+
+/// "-55.6 (-66.6 .. -41.1)": a ratio in per cent above 1, and its interval between these texts, if it has one.
+std::string ratio_text(const sluice::Interval& ratio, std::string_view from, std::string_view to, std::string_view end);
 
 /// "first token within 5 s and TPOT within 35 ms", or the SLO classes.
 std::string kept_slos(const sluice::WorkloadReport& workload, const CapacityRow& row);

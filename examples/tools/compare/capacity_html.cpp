@@ -43,7 +43,7 @@ std::string page_data(const CapacityReport& report) {
       detail::begin_page_row(json, row.name, row.deposit, row.control, row.slo_scale);
       json.field("cell", i).field("remark", remark_of(report, row));
       const std::vector<double> rates = row.rates(report.lattice);
-      const Interval of = geometric_interval(rates);
+      const Interval of = geometric_interval(rates, fewest_for_rate, row.windows);
       const bool numbers = !std::isnan(of.mean);
       const double median = median_of(rates);
       const std::vector<const CapacityRow*> order = ranked(cell, report.lattice, row.deposit, row.slo_scale);
@@ -57,8 +57,8 @@ std::string page_data(const CapacityReport& report) {
       json.field("doubted", row.doubted() > 0).key("interval").begin_array();
       json.rounded(of.least, digits).rounded(of.most, digits).end_array();
       if (const CapacityRow* rival = rival_of(cell, report.lattice, row); rival != nullptr && rates.size() > 1)
-        json.field("judged",
-                   "against " + rival->name + ": " + capacity_pairs(rates, rival->rates(report.lattice)).verdict());
+        json.field("judged", "against " + rival->name + ": " +
+                                 capacity_pairs(rates, rival->rates(report.lattice), row.windows).verdict());
       json.key("seeds").begin_array();
       for (std::size_t seed = 0; seed < row.seeds.size(); ++seed) {
         json.begin_object().field("seed", served[seed]).key("capacity").rounded(number_of(rates[seed]), digits);
@@ -98,7 +98,8 @@ std::string table_row(const CapacityReport& report, const CapacityCell& cell, co
   };
   out += place_cells(cell.at, cell.label, row.slo_scale, what);
   const std::vector<double> rates = row.rates(report.lattice);
-  const Interval rate = geometric_interval(rates), scale = geometric_interval(row.scales(report.lattice));
+  const Interval rate = geometric_interval(rates, fewest_for_rate, row.windows);
+  const Interval scale = geometric_interval(row.scales(report.lattice), fewest_for_scale, row.windows);
   number(rate, escaped(factor_text(rate)));
   if (what.seeds) {
     const double median = median_of(rates);
@@ -108,15 +109,12 @@ std::string table_row(const CapacityReport& report, const CapacityCell& cell, co
                : "<td data-v=\"" + fixed_text(number_of(median), 9) + "\">" + short_text(number_of(median)) + "</td>";
   }
   number(scale, escaped(factor_text(scale)));
-  number(row.attained(),
-         escaped(percent_text(row.attained().mean)) + detail::html_half_width(row.attained(), percent_text));
+  number(Interval{row.attained()}, escaped(percent_text(row.attained())));
   if (what.seeds) {
     if (const CapacityRow* rival = rival_of(cell, report.lattice, row)) {
-      const CapacityPairs of = capacity_pairs(rates, rival->rates(report.lattice));
-      const auto percent = [](double ratio) { return detail::signed_text(100 * (ratio - 1)); };
-      number(of.ratio, of.ratio.known() ? percent(of.ratio.mean) + " <small>" + percent(of.ratio.least) + " &hellip; " +
-                                              percent(of.ratio.most) + "</small>"
-                                        : "&ndash;");
+      const CapacityPairs of = capacity_pairs(rates, rival->rates(report.lattice), row.windows);
+      number(of.ratio,
+             std::isfinite(of.ratio.mean) ? ratio_text(of.ratio, " <small>", " &hellip; ", "</small>") : "&ndash;");
       out += detail::html_words_cell(rival->name) + detail::html_words_cell(of.verdict());
     } else {
       out += "<td data-v=\"\">&ndash;</td><td class=\"l\"></td><td class=\"l\"></td>";
@@ -146,9 +144,10 @@ std::string number_table(const CapacityReport& report, bool deposit) {
     heads += html_number_head("difference, %", "ratio") + html_words_head("against") + html_words_head("judged");
   const std::string caption =
       std::string{deposit ? "<b>Capacities, with token deposit</b>" : "<b>Capacities, without deposit</b>"} +
-      (what.seeds ? "<br>geometric means of the seeds &times;/&divide; the factor of the 95 % interval, and the "
-                    "median: what at least half of them sustain"
-                  : "");
+      (what.seeds
+           ? "<br>geometric means of the seeds &times;/&divide; the factor of the 95 % interval, if there is one, and "
+             "the median: what at least half of them sustain"
+           : "");
   return detail::html_plain_table(caption, heads + html_words_head("remark"), rows);
 }
 

@@ -8,11 +8,13 @@
 // medians and pairs count it.
 #pragma once
 
+#include "sluice/report/statistics/interval.hpp"
 #include "sluice/report/statistics/paired.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -24,12 +26,24 @@ namespace compared {
 inline constexpr double lies_below = -std::numeric_limits<double>::infinity();
 inline constexpr double lies_above = std::numeric_limits<double>::infinity();
 
-/// Returns the geometric mean and its interval, in base-2 logarithms. Empty if one value has no number: leaving that
-/// seed out would bias the mean.
-[[nodiscard]] inline sluice::Interval geometric_interval(std::span<const double> logs) {
+/// The fewest seeds of which intervals contain the truth as often as they say (docs/metrics.md): of a capacity in
+/// requests per second, of its factor of the workload's own rate, and of a ratio of two capacities. Windows of a trace
+/// were not measured.
+inline constexpr std::size_t fewest_for_rate = 16, fewest_for_scale = 3, fewest_for_ratio = 8;
+
+/// Returns an interval of base-2 logarithms as a factor's. Without limits if there are fewer values than `fewest`, or
+/// if the values are of windows.
+[[nodiscard]] inline sluice::Interval factors(const sluice::Interval& logs, std::size_t fewest, bool windows) {
+  if (windows || logs.count < fewest) return {.mean = std::exp2(logs.mean), .count = logs.count};
+  return {std::exp2(logs.mean), std::exp2(logs.least), std::exp2(logs.most), logs.count};
+}
+
+/// Returns the geometric mean of values in base-2 logarithms, and its interval if it has one. Empty if one value has no
+/// number: leaving that seed out would bias the mean.
+[[nodiscard]] inline sluice::Interval geometric_interval(std::span<const double> logs, std::size_t fewest,
+                                                         bool windows) {
   if (!std::all_of(logs.begin(), logs.end(), [](double log) { return std::isfinite(log); })) return {};
-  const sluice::Interval of = sluice::t_interval(logs);
-  return {std::exp2(of.mean), std::exp2(of.least), std::exp2(of.most), of.count};
+  return factors(sluice::t_interval(logs), fewest, windows);
 }
 
 /// Returns the interval's factor in each direction: 1.3 in "0.22 ×/÷ 1.3".
@@ -53,13 +67,13 @@ inline constexpr double lies_above = std::numeric_limits<double>::infinity();
 
 /// One row's capacities compared with another's, seed by seed, in base-2 logarithms.
 struct CapacityPairs {
-  sluice::Interval ratio;             ///< geometric, with the interval of `paired`; empty if a pair has no number
+  sluice::Interval ratio;             ///< geometric, with its interval if it has one; empty if a pair has no number
   std::size_t wins = 0, losses = 0;   ///< pairs in which the first row has the higher capacity; the lower capacity
   std::size_t ordered = 0, seeds = 0; ///< pairs whose order or equality is known
   double chance = 1;                  ///< probability that counts are this uneven if both rows were equal: two-sided
                                       ///< sign test
 
-  [[nodiscard]] bool judged() const { return ratio.known() || (!std::isfinite(ratio.mean) && ordered > 1); }
+  [[nodiscard]] bool judged() const { return ordered > 1; }
   /// Uses the interval if it exists, otherwise the sign test.
   [[nodiscard]] bool tie() const {
     return judged() && (ratio.known() ? ratio.contains(1) : chance > 1 - sluice::usual_confidence);
@@ -76,7 +90,7 @@ struct CapacityPairs {
   }
 };
 
-[[nodiscard]] inline CapacityPairs capacity_pairs(std::span<const double> a, std::span<const double> b) {
+[[nodiscard]] inline CapacityPairs capacity_pairs(std::span<const double> a, std::span<const double> b, bool windows) {
   CapacityPairs pairs;
   pairs.seeds = a.size();
   bool numbers = true;
@@ -89,8 +103,9 @@ struct CapacityPairs {
   }
   pairs.chance = sluice::sign_test(std::min(pairs.wins, pairs.losses), pairs.wins + pairs.losses);
   if (!numbers) return pairs;
-  const sluice::Interval of = sluice::paired(a, b).difference;
-  pairs.ratio = {std::exp2(of.mean), std::exp2(of.least), std::exp2(of.most), of.count};
+  std::vector<double> differences(a.size());
+  std::transform(a.begin(), a.end(), b.begin(), differences.begin(), std::minus<>{});
+  pairs.ratio = factors(sluice::t_interval(differences), fewest_for_ratio, windows);
   return pairs;
 }
 

@@ -3,10 +3,12 @@
 #include "engines/program.hpp"
 
 #include "sluice/policy/admission/fcfs.hpp"
+#include "sluice/policy/admission/largest_virtual_lag_first.hpp"
 #include "sluice/policy/placement/all_resident.hpp"
 #include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/relief/preempt_newest.hpp"
 #include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/drop.hpp"
 #include "sluice/policy/retention/move_to_host.hpp"
 #include "sluice/serve/spare_thread.hpp"
 #include "sluice/state/plan/space.hpp"
@@ -66,6 +68,9 @@ struct SlowRelief : PreemptNewest {
 };
 using Slow = Engine<Fcfs, AllResident, SlowRelief, MoveToHost>;
 
+/// Requests take turns and keep no KV, so under load none ends.
+using Stuck = Engine<LargestVirtualLagFirst, Drop>;
+
 /// Keeps all KV on the device, but the compiler cannot know it: a row of the registry must not fail on that.
 struct UnsaidResident : AllResident {
   [[nodiscard]] Holding least(int layers) const { return AllResident{}.least(layers); }
@@ -85,7 +90,8 @@ std::span<const System> systems() {
   static const std::vector<System> table =
       with_own(named, {simulated_entry<DeadlineFirst, Parts<>>("DeadlineFirst", "earliest deadline first"),
                        simulated_entry<Silent, Parts<>>("Silent", "a search that does not say its effort"),
-                       simulated_entry<Slow, Parts<>>("Slow", "a relief of 40 ms a choice")});
+                       simulated_entry<Slow, Parts<>>("Slow", "a relief of 40 ms a choice"),
+                       simulated_entry<Stuck, Parts<>>("Stuck", "turns without KV")});
   return table;
 }
 
