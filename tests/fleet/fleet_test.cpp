@@ -207,22 +207,23 @@ TEST_CASE("an engine that is not asked for a prefix would have found nothing") {
 }
 
 TEST_CASE("an engine whose layers keep different KV is asked for every prefix that it may find") {
-  // A layer keeps all, and one a state at the end of a prompt's chunk: a prefix is found, and its first block is not.
+  // A layer keeps all, and one a state at each block's end: a prefix is found, and its first block alone is not.
   KvGroups kv;
   REQUIRE(kv.add(0, {.entry = 4096}));
   REQUIRE(kv.add(1, {.kind = KvKind::state, .entry = 65536}));
   const KvLayers layers{KvBlocks(kv, Tokens{16}), ReadLimits{kv}};
-  using R = AsksAll<VllmPrefixCaching>;
+  using E = With<VllmPrefixCaching, KeepUntilOverwrittenAt<EveryBlock>>;
+  using R = AsksAll<E>;
   int found = 0;
-  Fleet<R, VllmPrefixCaching>::Config config;
+  Fleet<R, E>::Config config;
   config.routers[0].found = &found;
-  auto engine = configure<Watched<VllmPrefixCaching>>(small_server());
+  auto engine = configure<Watched<E>>(small_server());
   engine.geometry.layers = 2;
   engine.geometry.layer_block_bytes = layers.blocks.quantum();
   engine.geometry.groups = &layers;
   engine.device_blocks = LayerBlocks{layers.blocks.room(150) * 4};
   std::get<0>(config.engines).assign(4, engine);
-  auto fleet = Fleet<R, VllmPrefixCaching>::make(std::move(config));
+  auto fleet = Fleet<R, E>::make(std::move(config));
   REQUIRE(fleet);
   fleet->router().pool = &fleet->pool();
   Heard heard;

@@ -30,7 +30,8 @@ FleetSummary serve_apart(FleetSettings settings, Heard& heard, std::size_t prefi
   for (const FleetEnd& end : heard.ends) {
     several += end.spec.output.count() > 1 ? 1 : 0;
     CHECK(end.first_engine < prefills);
-    CHECK((end.engine >= prefills) == (end.spec.output.count() > 1));
+    // A resumed request may end with the token of its second prefill.
+    if (end.times_interrupted == 0) CHECK((end.engine >= prefills) == (end.spec.output.count() > 1));
   }
   if (summary.interrupted == 0) CHECK(summary.handed == several); // the others end with their first token
   CHECK(several < summary.requests);
@@ -278,14 +279,16 @@ TEST_CASE("an engine that dies delivers no KV that has not arrived") {
       const FleetSummary a = serve_apart<RoundRobin, VllmRecompute, VllmRecompute>(settings, whole, 2, 3, {}, 60);
       settings.failures = {{{Seconds{1}, 0}}, what};
       const FleetSummary b = serve_apart<RoundRobin, VllmRecompute, VllmRecompute>(settings, dead, 2, 3, {}, 60);
-      CHECK(a.handed == b.handed); // each request's KV arrives once
-      CHECK(a.handed_bytes <= b.handed_bytes);
       CHECK(b.handoff.count() == b.handed);
       CHECK(b.interrupted > 0);
-      int cut = 0;
+      int cut = 0, ended = 0;
       const std::vector<FleetEnd> before = whole.sorted(), after = dead.sorted();
       for (std::size_t i = 0; i < after.size(); ++i) {
         if (after[i].spec.output.count() == 1 || before[i].first_engine != 0) continue;
+        if (after[i].engine < 2) {
+          ++ended; // in the first pool, with the token of its second prefill
+          continue;
+        }
         const bool computed = before[i].first < Seconds{1};
         if (!computed || before[i].first + Seconds{latency} < Seconds{1.2}) continue; // its last iteration is shorter
         ++cut; // its KV was under way when the engine died
@@ -295,6 +298,7 @@ TEST_CASE("an engine that dies delivers no KV that has not arrived") {
         CHECK(after[i].arrived == after[i].spec.prompt + Tokens{what == Interrupted::resumed ? 1 : 0});
       }
       CHECK(cut > 1);
+      CHECK(b.handed + ended == a.handed); // each other request's KV arrives once
     }
 }
 

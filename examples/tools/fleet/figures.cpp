@@ -45,7 +45,7 @@ constexpr std::array<Figure, 14> all_figures{{
     {"p90_report_age_s", "report, ms", "P90", Unit::milliseconds,
      [](const Ran& r) { return r.summary.age.quantile(0.9); }},
     {"imbalance", "", "imbalance", Unit::plain, [](const Ran& r) { return r.imbalance(); }},
-    {refused_key, "", "refused", Unit::plain, [](const Ran& r) { return static_cast<double>(r.summary.refused); }},
+    {refused_key, "", "refused", Unit::count, [](const Ran& r) { return static_cast<double>(r.summary.refused); }},
 }};
 
 std::vector<double> values_of(const Figure& figure, std::span<const Ran> runs) {
@@ -101,6 +101,8 @@ std::string text_of(const Figure& figure, double value) {
     return percent_text(value);
   case Unit::milliseconds:
     return milliseconds_text(value);
+  case Unit::count:
+    return tidy_text(value);
   case Unit::seconds:
   case Unit::plain:
     break;

@@ -14,7 +14,7 @@
 
 namespace fleets {
 
-enum class Unit : std::uint8_t { rate, share, seconds, milliseconds, plain };
+enum class Unit : std::uint8_t { rate, share, seconds, milliseconds, count, plain };
 
 struct Figure {
   std::string_view key; ///< in JSON; names that metrics have mean what they mean there
