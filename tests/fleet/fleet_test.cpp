@@ -228,7 +228,7 @@ TEST_CASE("an engine whose layers keep different KV is asked for every prefix th
   fleet->router().pool = &fleet->pool();
   Heard heard;
   sluice_test::run_fleet(*fleet, GroupedPrompts(9000, 60, 3000, 1), heard);
-  CHECK(found > 100);
+  CHECK(found > 30);
 }
 
 TEST_CASE("a forecast is close to the TTFT that follows, beside decodes and in the middle of an iteration") {

@@ -98,7 +98,7 @@ Expected<Ran> run_on(const Fleets& of, const R& router, Clients& clients) {
   Expected<F> fleet = F::make(std::move(config), of.ranks);
   if (!fleet) return fleet.error();
   Ran ran;
-  if (Status status = clients.start(); !status) return status.error();
+  if (Status status = agree(of.ranks, clients.start()); !status) return status.error();
   if constexpr (F::pools == 2) ran.last_pool = of.engines;
   if (Status status = fleet->run_clients(clients, Notes{of.notes ? &ran.fates : nullptr, &ran.stays, of.ended});
       !status)
