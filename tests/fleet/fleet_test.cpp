@@ -257,7 +257,7 @@ TEST_CASE("a router that reads loads sees how much engines run at once, from its
   CHECK(seen == 20 * 3);
 }
 
-TEST_CASE("a router that reads prefixes alone knows the age of what it reads") {
+TEST_CASE("a router that reads prefixes alone knows their age") {
   Heard heard;
   const FleetSummary summary =
       serve_small<WeightedScorers<FoundScorer>, VllmPrefixCaching>(3, 100, 30, {Seconds{0.2}}, {}, heard);
