@@ -60,9 +60,10 @@ Expected<std::vector<const RouterRow*>> chosen_routers(const std::string& list) 
   std::vector<const RouterRow*> chosen;
   std::vector<std::string_view> names;
   for (const RouterRow& row : routers()) names.push_back(row.name);
-  if (list == "all")
+  if (list == "all") {
     for (const RouterRow& row : routers()) chosen.push_back(&row);
-  if (list == "all") return chosen;
+    return chosen;
+  }
   for (const std::string_view name : parts_of(list)) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end())

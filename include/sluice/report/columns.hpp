@@ -38,9 +38,9 @@ using NumberText = std::string (*)(double);
   return short_text;
 }
 
-/// The least number of seeds, and of a trace's windows, of which an interval of a metric's mean is printed. It is the
-/// least of which the coverage of nominal 95 % was measured to be 92 to 98 % for every system tried
-/// (bench/bench_coverage.cpp; docs/metrics.md has the figures). 0: it is at no number, or nobody has measured it.
+/// The fewest seeds, and windows of a trace, with which a table prints an interval of a metric's mean. With as many and
+/// more, nominal 95 % covered 92 to 98 % for every system that was tried (bench/bench_coverage.cpp; docs/metrics.md has
+/// the figures, and what was not measured). 0: no number is enough, or nobody has measured it.
 struct LeastForInterval {
   std::uint8_t seeds = 0, windows = 0;
 };
