@@ -48,7 +48,8 @@ SLUICE_SERVER_INLINE std::string WhatIfThread::json(Clock::time_point now) {
       asked_.notify_all();
     }
   } else {
-    computing_ = true; // the thread starts or finishes work at this moment: call again
+    // The thread starts or finishes work at this moment: call again, unless there has been nothing to ask for.
+    computing_ = began_ || served_->total() != seen_;
   }
   return write(shown_, computing_, now);
 }
