@@ -19,7 +19,7 @@ struct ShortAnswersOnHost {
   Verdict solve(const Task& task, S&, Plan& plan) const {
     plan.requests.clear();
     for (const Claim& claim : task.claims)
-      if (task.view.row(claim.slot).remaining(oracle<ShortAnswersOnHost>) < Tokens{9})
+      if (task.view.row(claim.slot).remaining(LengthPermit<ShortAnswersOnHost>{}) < Tokens{9})
         plan.requests.push_back({claim.slot, least(task.layers())});
     return {true, 0, Binding::none};
   }

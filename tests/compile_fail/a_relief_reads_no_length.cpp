@@ -14,7 +14,7 @@ struct PreemptLongest {
   static constexpr Parting parting = Parting::preempt;
 #ifdef GOOD
   static constexpr bool knows_lengths = true;
-  static Tokens output(const RequestRow& row) { return row.output(oracle<PreemptLongest>); }
+  static Tokens output(const RequestRow& row) { return row.output(LengthPermit<PreemptLongest>{}); }
 #else
   static Tokens output(const RequestRow& row) { return row.spec.output; }
 #endif

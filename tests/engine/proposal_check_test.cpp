@@ -3,6 +3,7 @@
 #include "sluice/engine/systems/orbitflow.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/admission/least_first.hpp"
+#include "sluice/policy/admission/output_length.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/replan/every_step.hpp"
 
@@ -232,6 +233,18 @@ struct NoKey {
   }
 };
 
+/// Reads lengths through an oracle without saying that it is one.
+struct Smuggles {
+  struct State {
+    KnownLength::State lengths;
+  };
+  static constexpr bool knows_lengths = false;
+  double operator()(State& state, const RequestRow& row) const { return KnownLength{}(state.lengths, row); }
+};
+struct SmugglesOpenly : Smuggles {
+  static constexpr bool knows_lengths = true;
+};
+
 struct ThrowingRelief : PreemptNewest {
   std::size_t choose(const View& /*view*/, State& /*state*/, std::span<const Claim> /*candidates*/) const {
     throw std::out_of_range("no candidate");
@@ -260,6 +273,12 @@ TEST_CASE("a preempted request has a claim only if Relief lets it return") {
 TEST_CASE("a key that is not a number ends the run before requests get lost") {
   CHECK(tells(line_of<BasicLeastFirst<NoKey>>(), "BasicLeastFirst<",
               "it threw an exception: the key of request 2 is not a number"));
+}
+
+TEST_CASE("a policy that hides that a part of it is an oracle ends the run") {
+  CHECK(
+      tells(line_of<BasicLeastFirst<Smuggles>>(), "BasicLeastFirst<", "a part of it reads how long an answer will be"));
+  CHECK(line_of<BasicLeastFirst<SmugglesOpenly>>().empty());
 }
 
 TEST_CASE("what a policy throws ends the run with the policy's name and the time") {

@@ -5,6 +5,7 @@
 #include "sluice/core/role.hpp"
 #include "sluice/engine/config.hpp"
 #include "sluice/engine/defaults.hpp"
+#include "sluice/state/view/known_spec.hpp"
 #include "sluice/world/backend.hpp"
 #include "sluice/world/kept_kv.hpp"
 
@@ -50,6 +51,7 @@ struct Composition<Parts<Ps...>, Parts<Os...>> : detail::NamedPolicies<detail::P
   using policies = Parts<Ps...>;
   using observer_types = Parts<Os...>;
   using observer_values = std::tuple<Os...>;
+  static constexpr bool foresees = (KnowsLengths<Ps> || ...); ///< some policy decides by lengths to come
 };
 
 /// Whether an engine, or a composition, has the tiers of its Caching policy itself: a real backend has its own.

@@ -145,6 +145,7 @@ Tokens BasicEngine<C>::would_load(const RequestSpec& spec, const FoundPrefix& fo
   if constexpr (Caches<typename C::caching_type>) {
     RequestRow request;
     request.spec = spec;
+    request.hides_length = !C::foresees;
     try {
       const Reuse reuse = load_of(core_, request, found, core_.view(now()), calls());
       return found.below + detail::arriving_within(reuse.patience, reuse.fetched, found, core_.limits.block_tokens);

@@ -172,11 +172,6 @@ inline constexpr bool knows_lengths<BasicEngine<C>> = C::admission_type::knows_l
 namespace detail {
 
 template <class List>
-inline constexpr bool any_knows_lengths = false;
-template <class... Ps>
-inline constexpr bool any_knows_lengths<Parts<Ps...>> = (KnowsLengths<Ps> || ...);
-
-template <class List>
 inline constexpr HintSet all_heeded = {};
 template <class... Ps>
 inline constexpr HintSet all_heeded<Parts<Ps...>> = (HintSet{} | ... | heeds_of<Ps>);
@@ -188,7 +183,7 @@ inline constexpr HintSet all_heeded<Parts<Ps...>> = (HintSet{} | ... | heeds_of<
 template <class E>
 inline constexpr bool foresees = false;
 template <class C>
-inline constexpr bool foresees<BasicEngine<C>> = detail::any_knows_lengths<typename C::policies>;
+inline constexpr bool foresees<BasicEngine<C>> = C::foresees;
 
 /// The hints of clients (`RequestSpec::hints`) that any of an engine's policies reads; the engine ignores all others. A
 /// real backend brings nothing up ahead of a request, so it ignores `prefetch`.

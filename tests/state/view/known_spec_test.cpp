@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
 #include <type_traits>
 
 using namespace sluice;
@@ -11,6 +12,7 @@ namespace {
 
 struct Oracle {
   static constexpr bool knows_lengths = true;
+  static LengthPermit<Oracle> permit() { return {}; }
 };
 struct Blind {
   static constexpr bool knows_lengths = false;
@@ -20,7 +22,7 @@ static_assert(KnowsLengths<Oracle> && !KnowsLengths<Blind> && !KnowsLengths<Sile
 
 // Hiding costs nothing, and a full spec is not had by a conversion.
 static_assert(sizeof(KnownSpec) == sizeof(RequestSpec) && std::is_trivially_copyable_v<KnownSpec>);
-static_assert(std::is_empty_v<LengthPermit> && !std::is_default_constructible_v<LengthPermit>);
+static_assert(std::is_empty_v<LengthPermit<Oracle>> && !std::is_default_constructible_v<LengthPermit<Oracle>>);
 static_assert(!std::is_convertible_v<KnownSpec, RequestSpec> &&
               !std::is_convertible_v<const KnownSpec&, const RequestSpec&>);
 
@@ -48,9 +50,13 @@ TEST_CASE("a KnownSpec is the request without its length, which a permit shows a
   CHECK(row.spec.follows);
   CHECK(row.spec.delay == spec.delay);
   CHECK_FALSE(row.spec.output_bound().has_value());
-  CHECK(row.output(oracle<Oracle>) == Tokens{90});
-  CHECK(row.remaining(oracle<Oracle>) == Tokens{60});
+  CHECK(row.output(Oracle::permit()) == Tokens{90});
+  CHECK(row.remaining(Oracle::permit()) == Tokens{60});
   CHECK(row.spec.whole(not_a_policy) == spec);
+
+  row.hides_length = true;
+  CHECK_THROWS_AS((void)row.remaining(Oracle::permit()), std::domain_error);
+  CHECK(row.remaining(not_a_policy) == Tokens{60});
 
   spec.output_is_bound = true;
   row.spec = spec;

@@ -167,6 +167,7 @@ struct PolicyFacts {
   bool refuses_victims = false;   ///< Relief: a victim is refused instead of preempted
   bool layerwise = true;          ///< Layout
   bool parts_with = false;        ///< Retention or Caching: reads `keep` or `release`
+  bool foresees = false;          ///< some policy knows_lengths
 };
 
 /// The functions take `policies`, the engine's `Policies` object, as their first argument. A steady step calls none of

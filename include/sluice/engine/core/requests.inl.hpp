@@ -143,6 +143,7 @@ SLUICE_INLINE Slot enter_request(Core& core, RequestId id, const RequestSpec& sp
   RequestRow& request = core.row(slot);
   request.id = id;
   request.spec = spec;
+  request.hides_length = !core.policies->is.foresees;
   request.resident_layers = core.geometry.layers;
   request.on_host = on_host;
   detail::load_on_joining(request, on_host); // until Caching is asked, so that Admission sees what is likely left

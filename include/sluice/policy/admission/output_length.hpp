@@ -23,7 +23,7 @@ struct KnownLength {
   static constexpr bool knows_lengths = true;
   struct State {};
   [[nodiscard]] double operator()(State& /*state*/, const RequestRow& row) const {
-    return static_cast<double>(row.output(oracle<KnownLength>).count());
+    return static_cast<double>(row.output(LengthPermit<KnownLength>{}).count());
   }
   [[nodiscard]] double tokens(State& state, const RequestRow& row) const { return (*this)(state, row); }
 };
@@ -49,7 +49,7 @@ struct RankedLength {
 
   /// The predicted place among all requests, in standard deviations of the logarithm of the output tokens.
   [[nodiscard]] double operator()(State& state, const RequestRow& row) const {
-    const double length = std::log(static_cast<double>(row.output(oracle<RankedLength>).count()));
+    const double length = std::log(static_cast<double>(row.output(LengthPermit<RankedLength>{}).count()));
     ++state.count;
     const double difference = length - state.mean;
     state.mean += difference / state.count;

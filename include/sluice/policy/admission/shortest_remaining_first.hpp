@@ -66,7 +66,7 @@ struct BasicShortestRemainingFirst {
   void settle(const View& view, std::span<Claim> accepted) const { ClaimBuilder<B, N>::settle(view, accepted); }
 
  private:
-  static Tokens remaining(const RequestRow& row) { return row.remaining(oracle<BasicShortestRemainingFirst>); }
+  static Tokens remaining(const RequestRow& row) { return row.remaining(LengthPermit<BasicShortestRemainingFirst>{}); }
   static Entry entry(Slot slot, const RequestRow& row) { return {remaining(row).count(), row.id, slot}; }
 
   static void list_joining(const View& view, State& state) {

@@ -52,7 +52,8 @@ struct BasicFewestLayers {
     const auto blocks_of = [&task](const Claim& claim) {
       if constexpr (H == Horizon::batch_worst) {
         const RequestRow& row = task.view.row(claim.slot);
-        return blocks_for(row.spec.prompt + row.output(oracle<BasicFewestLayers>), task.view.limits.block_tokens);
+        return blocks_for(row.spec.prompt + row.output(LengthPermit<BasicFewestLayers>{}),
+                          task.view.limits.block_tokens);
       } else {
         return task.blocks(claim);
       }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// KnownSpec: what a server knows of a request; LengthPermit: the permission to read how long its answer will be.
+// KnownSpec: what a server knows of a request; LengthPermit: a policy's permission to read how long its answer will be.
 #pragma once
 
+#include "sluice/core/interrupt.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/workload/request.hpp"
 
@@ -16,30 +17,35 @@ concept KnowsLengths = requires {
   requires bool(P::knows_lengths);
 };
 
-/// The permission to read the length of an answer to come (`RequestRow::output`, `remaining`). `oracle<P>` gives it to
-/// a policy that declares `knows_lengths`, and `not_a_policy` to code that decides nothing. It is empty: reading a
-/// length costs what reading a member does.
+/// The permission of policy `P` to read the length of an answer to come: `row.remaining(LengthPermit<MyPolicy>{})`.
+/// Only `P` itself can make one, and only if it declares `knows_lengths`: no policy decides by what another one may
+/// read. It is empty.
+template <class P>
 class LengthPermit {
- public:
-  template <class P>
-  static consteval LengthPermit of_policy() {
+  friend P;
+
+  constexpr LengthPermit() {
     static_assert(KnowsLengths<P>,
                   "sluice: only an oracle may read how long an answer will be: declare `static constexpr bool "
                   "knows_lengths = true;` in this policy (and in one that contains it), or decide without it");
-    return {};
   }
-  static consteval LengthPermit of_outsider() { return {}; }
-
- private:
-  constexpr LengthPermit() = default;
 };
 
-/// The permission of policy `P`, which must declare `knows_lengths`: `row.remaining(oracle<MyPolicy>)`.
-template <class P>
-inline constexpr LengthPermit oracle = LengthPermit::of_policy<P>();
+/// Engines, worlds, observers and tests, which decide nothing.
+struct NotAPolicy {
+  static constexpr bool knows_lengths = true;
+  static constexpr LengthPermit<NotAPolicy> permit() { return {}; }
+};
+/// Their permission. A test checks that no policy of the library uses it.
+inline constexpr LengthPermit<NotAPolicy> not_a_policy = NotAPolicy::permit();
 
-/// The permission of engines, worlds, observers and tests. A test checks that no policy of the library uses it.
-inline constexpr LengthPermit not_a_policy = LengthPermit::of_outsider();
+namespace detail {
+/// A policy reads a length through a part whose `knows_lengths` its own engine's policies do not repeat.
+[[noreturn, gnu::cold]] inline void undeclared_oracle() {
+  policy_mistake("a part of it reads how long an answer will be, and no policy of this engine declares knows_lengths = "
+                 "true: repeat the part's constant in the policy that contains it");
+}
+} // namespace detail
 
 /// `P` says which of its clients' hints it reads: `static constexpr HintSet uses_hints{.ttl = true};`.
 template <class P>
@@ -96,7 +102,7 @@ class OutputThatOnlyAnOracleKnows {
     static_assert(sizeof(T) == 0,
                   "sluice: no server knows how long an answer will be, so a policy cannot read `spec.output`: use "
                   "`view.lengths`, `row.generated` or `spec.output_bound()`, or declare knows_lengths = true and read "
-                  "`row.output(oracle<Policy>)` or `row.remaining(oracle<Policy>)`");
+                  "`row.output(LengthPermit<Policy>{})` or `row.remaining(LengthPermit<Policy>{})`");
   }
 };
 
@@ -127,8 +133,8 @@ class KnownSpec : private RequestSpec {
   [[nodiscard]] constexpr SessionHints hints(HintPermit permit) const {
     return RequestSpec::hints.only(permit.hints());
   }
-  /// All of it, with the length of the answer.
-  [[nodiscard]] constexpr const RequestSpec& whole(LengthPermit /*permit*/) const { return *this; }
+  /// All of it, with the length of the answer. Policies read that of a row, if at all.
+  [[nodiscard]] constexpr const RequestSpec& whole(LengthPermit<NotAPolicy> /*permit*/) const { return *this; }
 };
 
 } // namespace sluice

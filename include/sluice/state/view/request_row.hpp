@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <type_traits>
 
 namespace sluice {
 
@@ -46,6 +47,7 @@ struct RequestRow {
   bool may_return = false;          ///< preempted, and Relief lets it return
   bool waits = false;               ///< until a tier's blocks have arrived: outside the batch, or in it without tokens
   bool has_fetched = false;         ///< it has waited for a lower tier's blocks
+  bool hides_length = false;        ///< its engine is no oracle: a policy that reads its answer's length ends the run
   std::int16_t times_lost = 0;      ///< its KV, by a machine without room, since it generated `lost_at` tokens
   std::int32_t lost_at = 0;         ///< tokens that it had generated when its KV was lost last
   std::int32_t times_preempted = 0; ///< paused, swapped out, dropped or rotated
@@ -102,10 +104,17 @@ struct RequestRow {
   [[nodiscard]] constexpr Tokens deposit() const { return generated - delivered; }
   /// What its client says of its KV after the answer, as far as a policy reads it: `row.hints(heeded<Policy>)`.
   [[nodiscard]] constexpr SessionHints hints(HintPermit permit) const { return spec.hints(permit); }
-  /// Tokens that it will generate, or their bound. Only an oracle knows it: `row.output(oracle<Policy>)`.
-  [[nodiscard]] constexpr Tokens output(LengthPermit permit) const { return spec.whole(permit).output; }
-  /// Tokens still to generate. Only an oracle knows it: `row.remaining(oracle<Policy>)`.
-  [[nodiscard]] constexpr Tokens remaining(LengthPermit permit) const { return output(permit) - generated; }
+  /// Tokens that it will generate, or their bound. Only an oracle knows it: `row.output(LengthPermit<Policy>{})`.
+  template <class P>
+  [[nodiscard]] constexpr Tokens output(LengthPermit<P> /*permit*/) const {
+    if (!std::is_same_v<P, NotAPolicy> && hides_length) detail::undeclared_oracle();
+    return spec.whole(not_a_policy).output;
+  }
+  /// Tokens still to generate. Only an oracle knows it: `row.remaining(LengthPermit<Policy>{})`.
+  template <class P>
+  [[nodiscard]] constexpr Tokens remaining(LengthPermit<P> permit) const {
+    return output(permit) - generated;
+  }
   /// TBT deadlines missed by `now`: by the delivered tokens, and since the last delivery by a token that has not come.
   [[nodiscard]] std::int64_t missed_by(Seconds now) const {
     const Seconds since = last_delivery.count() < 0 ? last_token : last_delivery;
