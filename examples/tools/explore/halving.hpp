@@ -11,7 +11,8 @@
 
 namespace explored {
 
-/// Four figures to be as small as possible: missed shares of TBT and SLO, relative E2E and gap.
+/// Four figures to be as small as possible: missed share of SLOs, seconds per good request, E2E and gap, the last three
+/// relative.
 using Costs = std::array<double, 4>;
 
 /// Whether `a` is no worse in any figure and better in one.

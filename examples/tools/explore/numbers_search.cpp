@@ -2,6 +2,8 @@
 // Successive halving over the train seeds, then the front's figures on the test set.
 #include "explore/numbers_search.hpp"
 
+#include "sluice/report/order.hpp"
+
 #include "compare/drawn_table.hpp"
 #include "compare/outcome.hpp"
 #include "compare/rows.hpp"
@@ -30,7 +32,8 @@ using nlohmann::json;
 
 namespace {
 
-/// TBT and SLO attainment, E2E and gap of all requests. A livelocked run has none of the first two, and waits for ever.
+/// SLO attainment, goodput, E2E and gap of all requests. A livelocked run has none of the first two, and waits for
+/// ever.
 using RunFigures = std::array<double, 4>;
 
 /// One run: a setting on one workload with one seed.
@@ -194,13 +197,13 @@ class Search {
         const auto ratio = [](double a, double b) {
           return a == b ? 0.0 : std::log(std::max(a, 1e-9) / std::max(b, 1e-9));
         };
-        of.tbt += own[0];
-        of.slo += own[1];
+        of.slo += own[0];
+        of.goodput += ratio(own[1], base[1]);
         of.e2e += ratio(own[2], base[2]);
         of.gap += ratio(own[3], base[3]);
         ++count;
       }
-      all.push_back({of.tbt / count, of.slo / count, std::exp(of.e2e / count), std::exp(of.gap / count)});
+      all.push_back({of.slo / count, std::exp(of.goodput / count), std::exp(of.e2e / count), std::exp(of.gap / count)});
     }
     return all;
   }
@@ -228,7 +231,7 @@ class Search {
                                     .tell = [](std::int64_t) { drop_if_interrupted(); }};
     if (Status status = compared::run(*plan_.system, request, outcome); !status) return status;
     const Metrics& of = outcome.report.metrics;
-    figures = {of.tbt_attainment, of.slo_attainment, of.mean_e2e_all_s, of.longest_gap_all_s};
+    figures = {of.slo_attainment, of.goodput_requests_per_s, of.mean_e2e_all_s, of.longest_gap_all_s};
     if (!outcome.report.livelock.empty()) figures.fill(std::numeric_limits<double>::quiet_NaN());
     figures = figures_of(as_json(figures));
     return {};
@@ -296,24 +299,30 @@ std::string numbers_text(const NumbersPlan& plan, const NumbersFound& found) {
     for (std::size_t i = 0; i < set.seeds.size(); ++i) text += fmt::format("{}{}", i > 0 ? "," : "", set.seeds[i]);
     return text;
   };
-  std::string text = fmt::format("{}{}: {} drawn settings of {} numbers and the defaults\n", plan.system_name,
+  std::string text = fmt::format("{}{}: {} drawn settings of {} numbers and the defaults\n",
+                                 marked(plan.system_name, marks_of(false, plan.system->foresees)),
                                  plan.deposit ? " with deposit" : "", plan.settings, plan.numbers.size());
   text += "chosen on (train): " + list(plan.train) + "\nnever chosen on (test): " + list(plan.test) + "\n";
   for (const auto& [settings, seeds] : found.rounds)
     text += fmt::format("{} settings on {} train seed{}\n", settings, seeds, seeds > 1 ? "s" : "");
-  text += "\nThe Pareto front of the last round by the train set, and the defaults; mean E2E and longest gap of all "
-          "requests\nrelative to the defaults; *: on the front by the test set, too\n\n";
-  std::vector<std::string> heads{"setting", "train TBT", "SLO", "E2E", "gap", "test TBT", "SLO", "E2E", "gap"};
+  text += "\nThe Pareto front of the last round by the train set, and the defaults, by SLO attainment, then goodput;\n"
+          "goodput, mean E2E and longest gap of all requests relative to the defaults; *: on the front by the test "
+          "set, too\n\n";
+  std::vector<std::string> heads{"setting", "train SLO", "goodput", "E2E", "gap", "test SLO", "goodput", "E2E", "gap"};
   for (const SearchedNumber& number : plan.numbers)
     heads.push_back(fmt::format("{}.{}", number.of.policy, number.of.name));
   std::vector<std::vector<std::string>> rows;
-  for (const FoundSetting& one : found.settings) {
-    if (!one.front && one.number != 0) continue;
+  std::vector<FoundSetting> shown = found.settings;
+  std::erase_if(shown, [](const FoundSetting& one) { return !one.front && one.number != 0; });
+  std::stable_sort(shown.begin(), shown.end(), [](const FoundSetting& a, const FoundSetting& b) {
+    return std::pair{a.train.slo, a.train.goodput} > std::pair{b.train.slo, b.train.goodput};
+  });
+  for (const FoundSetting& one : shown) {
     std::vector<std::string>& row = rows.emplace_back();
     row.push_back((one.number == 0 ? std::string{"defaults"} : fmt::format("{}", one.number)) +
                   (one.front_of_test ? "*" : ""));
     for (const SettingFigures& of : {one.train, one.test})
-      for (const std::string& cell : {fmt::format("{:.1f}", 100 * of.tbt), fmt::format("{:.1f}", 100 * of.slo),
+      for (const std::string& cell : {fmt::format("{:.1f}", 100 * of.slo), fmt::format("{:.3f}", of.goodput),
                                       fmt::format("{:.3f}", of.e2e), fmt::format("{:.3f}", of.gap)})
         row.push_back(cell);
     for (const double value : one.values) row.push_back(fmt::format("{:g}", value));
@@ -324,16 +333,16 @@ std::string numbers_text(const NumbersPlan& plan, const NumbersFound& found) {
 }
 
 std::string numbers_csv(const NumbersPlan& plan, const NumbersFound& found) {
-  std::string text = "setting,front,front_of_test";
+  std::string text = "setting,oracle,front,front_of_test";
   for (const char* set : {"train", "test"})
-    for (const char* figure : {"tbt_attainment", "slo_attainment", "e2e_of_defaults", "gap_of_defaults"})
+    for (const char* figure : {"slo_attainment", "goodput_of_defaults", "e2e_of_defaults", "gap_of_defaults"})
       text += fmt::format(",{}_{}", set, figure);
   for (const SearchedNumber& number : plan.numbers) text += fmt::format(",{}.{}", number.of.policy, number.of.name);
   text += "\n";
   for (const FoundSetting& one : found.settings) {
-    text += fmt::format("{},{},{}", one.number, one.front, one.front_of_test);
+    text += fmt::format("{},{},{},{}", one.number, plan.system->foresees, one.front, one.front_of_test);
     for (const SettingFigures& of : {one.train, one.test})
-      text += fmt::format(",{},{},{},{}", of.tbt, of.slo, of.e2e, of.gap);
+      text += fmt::format(",{},{},{},{}", of.slo, of.goodput, of.e2e, of.gap);
     for (const double value : one.values) text += fmt::format(",{}", value);
     text += "\n";
   }

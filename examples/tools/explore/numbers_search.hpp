@@ -17,12 +17,12 @@ class Crew;
 
 namespace explored {
 
-/// A setting's figures on one set, over all its workloads and the seeds that it ran: mean TBT and SLO attainment, and
-/// the geometric means of E2E and gap of all requests relative to the defaults in the same runs.
+/// A setting's figures on one set, over all its workloads and the seeds that it ran: mean SLO attainment, and the
+/// geometric means of goodput and of E2E and gap of all requests, relative to the defaults in the same runs.
 struct SettingFigures {
-  double tbt = 0, slo = 0, e2e = 1, gap = 1;
+  double slo = 0, goodput = 1, e2e = 1, gap = 1;
 
-  [[nodiscard]] Costs costs() const { return {1 - tbt, 1 - slo, e2e, gap}; }
+  [[nodiscard]] Costs costs() const { return {1 - slo, 1 / goodput, e2e, gap}; }
 };
 
 /// A setting that reached the last round.
@@ -46,7 +46,8 @@ struct NumbersFound {
 sluice::Expected<NumbersFound> search_numbers(const NumbersPlan& plan, const std::string& out, bool quiet,
                                               sluice::Crew& crew);
 
-/// The front and the defaults, for a terminal; and the settings of the last round as CSV.
+/// The front and the defaults by SLO attainment, then goodput, on the train set, for a terminal; and the settings of
+/// the last round as CSV.
 std::string numbers_text(const NumbersPlan& plan, const NumbersFound& found);
 std::string numbers_csv(const NumbersPlan& plan, const NumbersFound& found);
 
