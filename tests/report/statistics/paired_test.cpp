@@ -111,6 +111,20 @@ TEST_CASE("pairs: a NaN on either side is ignored, and few pairs get Student's t
   }
 }
 
+TEST_CASE("pairs: a difference that is rounding is none") {
+  Random random(12);
+  for (const std::size_t count : {4U, 8U, 20U}) {
+    const std::vector<double> values = drawn(random, count);
+    std::vector<double> rounded = values, other = values;
+    for (double& value : rounded) value *= 1 + 1e-15;
+    for (double& value : other) value *= 1 + 1e-6;
+    const Paired same = paired(rounded, values), differs = paired(other, values);
+    CHECK((same.wins == 0 && same.losses == 0 && same.difference.mean == 0));
+    CHECK((same.tie() && by_signs(same).tie()));
+    CHECK((differs.wins == count && !differs.tie()));
+  }
+}
+
 TEST_CASE("the limits equal the studentized bootstrap's, exhaustively over all resamples of five values") {
   // A bootstrap draws from all 5^5 resamples with equal weight.
   const std::vector<double> values{0.1, 0.4, 0.35, 0.9, 0.2};

@@ -52,6 +52,10 @@ namespace detail {
 /// and intervals are 50 % wider than necessary.
 inline constexpr std::size_t least_bootstrapped = 8;
 
+/// Two systems that do the same may add the same times in another order. Values that differ by less than this share are
+/// equal: no comparison is decided by rounding.
+inline constexpr double rounding = 1e-9;
+
 /// Returns the number of different resamples of `n` values, (2n - 1)! / n! / (n - 1)!; `most` if there are more.
 [[nodiscard]] std::size_t resamples_of(std::size_t n, std::size_t most);
 

@@ -115,9 +115,10 @@ SLUICE_INLINE Paired paired(std::span<const double> a, std::span<const double> b
   std::vector<double> differences;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (std::isnan(a[i]) || std::isnan(b[i])) continue;
-    differences.push_back(a[i] - b[i]);
-    result.wins += a[i] > b[i] ? std::size_t{1} : 0;
-    result.losses += a[i] < b[i] ? std::size_t{1} : 0;
+    const bool same = std::abs(a[i] - b[i]) <= detail::rounding * std::max(std::abs(a[i]), std::abs(b[i]));
+    differences.push_back(same ? 0 : a[i] - b[i]);
+    result.wins += !same && a[i] > b[i] ? std::size_t{1} : 0;
+    result.losses += !same && a[i] < b[i] ? std::size_t{1} : 0;
   }
   if (differences.size() >= detail::least_bootstrapped) {
     const detail::Bootstrapped of = detail::bootstrap_t(differences, options);
