@@ -105,8 +105,9 @@ def percent(value):
     return f"{100 * value:.1f}"
 
 
-def row_of(name, report):
-    """A line of the page: the leader by SLO attainment, those in a tie with it, and the next one."""
+def rows_of(name, report):
+    """Two lines of the page: the leader by SLO attainment with those in a tie with it, and the best beyond a tie. The
+    verdicts are the report's own: by paired intervals over seeds, by signs over windows."""
     ranked = [row for row in report["systems"] if not row["oracle"] and not row["control"] and not row["livelock"]]
     ranked.sort(key=lambda row: (-row["slo_attainment"], -row["goodput_requests_per_s"], row["name"]))
     (reference,) = {row["pairs"]["against"] for row in ranked if "pairs" in row}  # all are judged by one
@@ -115,15 +116,21 @@ def row_of(name, report):
     beaten = [row for row in behind if not row["pairs"]["slo_attainment"]["tie"]]
     tied = [row for row in behind if row not in beaten]
 
-    def told(row):
-        refused = row["left_out_tokens_share"]
-        extra = f", leaves out {percent(refused)} %" if refused >= 0.001 else ""
-        return f"{row['name']} {percent(row['slo_attainment'])} ({row['tuned'].replace('max-batch-tokens=', '')}{extra})"
+    def own(row):
+        return f"{row['name']} ({row['tuned'].replace('max-batch-tokens=', '')})"
 
-    shown = ", ".join(told(row) for row in tied[:3]) + (f" and {len(tied) - 3} more" if len(tied) > 3 else "")
-    gap = f"{best['longest_gap_all_s']:.2f} s"
-    return (f"| {name} | {told(best)} | {percent(best['tbt_attainment'])} | {gap} | {shown or 'none'} | "
-            f"{told(beaten[0]) if beaten else '-'} |")
+    def line(head, row, verdict):
+        refused = percent(row["refused"] / row["requests"])
+        return (f"| {head} | {own(row)} | {percent(row['slo_attainment'])} | {verdict} | {percent(row['tbt_attainment'])} | "
+                f"{refused} | {percent(row['left_out_tokens_share'])} | {row['longest_gap_all_s']:.2f} s |")
+
+    names = ", ".join(f"{own(row)} {percent(row['slo_attainment'])}" for row in tied[:3])
+    more = f" and {len(tied) - 3} more" if len(tied) > 3 else ""
+    lines = [line(name, best, f"in a tie with {names}{more}" if tied else "leads")]
+    for row in beaten[:1]:
+        pair = row["pairs"]["slo_attainment"]
+        lines.append(line("", row, f"behind: ahead in {pair['more']} of {pair['pairs']}, less in {pair['less']}"))
+    return lines
 
 
 def main():
@@ -151,11 +158,11 @@ def main():
             lacking.append(name)
             continue
         report, table = report_of(options, name, systems, flags)
-        rows.append(row_of(name, report))
+        rows += rows_of(name, report)
         if options.print:
             print(f"{name}\n\n{table}")
-    head = ("| workload | leads by SLO attainment, % (its tokens a step) | TBT, % | longest gap of all | in a tie with it | "
-            "best beyond a tie |\n|---|---|---:|---:|---|---|\n")
+    head = ("| workload | system (its tokens a step) | SLO, % | by SLO attainment | TBT, % | refused, % of requests | "
+            "left out, % of prompt tokens | longest gap of all |\n|---|---|---:|---|---:|---:|---:|---:|\n")
     text = head + "\n".join(rows) + "\n" + (f"\nNot run: {', '.join(lacking)}.\n" if lacking else "")
     if options.print or len(wanted) < len(workloads):
         print(text)
