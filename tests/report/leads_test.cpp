@@ -56,6 +56,11 @@ TEST_CASE("a lead is stated only beyond a tie with every other system") {
         "no lead: High, with 81.0 %, is in a tie with Near; ahead of the other");
   CHECK(only_line(report_of({high, near})) == "no lead: High, with 81.0 %, is in a tie with Near");
   CHECK(leads_text(report_of({low, high})).starts_with("Who leads without deposit, in 4 seeds:\n"));
+  // Of windows each must win all of six at least.
+  const std::vector<double> six(6, 0.5), more(6, 0.8);
+  ComparisonReport windows = report_of({attaining("Low", six), attaining("High", more)});
+  windows.workload.windows = windows.systems[0].windows = windows.systems[1].windows = true;
+  CHECK(leads_text(windows).starts_with("Who leads without deposit, in 6 windows:\n"));
 }
 
 TEST_CASE("a tie with many systems names two of them") {

@@ -192,6 +192,11 @@ TEST_CASE("a joined row has the mean of every number, and all refusals") {
   CHECK(row.refusals == detail::Refusals{{"its KV takes 12 blocks, and the like", 5}, {"another", 1}});
   CHECK(row.livelock == "of 3 seeds 1 (9), the first livelocked: in 5000 iterations");
   CHECK(row.livelocks == std::vector<std::string>{"", "", "livelocked: in 5000 iterations"});
+  CHECK_FALSE(row.windows);
+  for (SystemReport& run : runs) run.classes = {run};
+  const SystemReport windows = joined(runs, {4, 5, 9}, true);
+  CHECK((windows.windows && windows.classes.front().windows));
+  CHECK(windows.livelock.starts_with("of 3 windows 1 (9), "));
 }
 
 TEST_CASE("verdicts name the better row, the confidence, and the number of seeds") {

@@ -281,7 +281,7 @@ const CapacityRow* rival_of(const CapacityCell& cell, const RateLattice& lattice
 std::string remark_of(const CapacityReport& report, const CapacityRow& row) {
   const auto of = [&](std::size_t count) {
     return row.seeds.size() < 2 ? std::string{}
-                                : "of " + std::to_string(row.seeds.size()) + " seeds " + std::to_string(count) + " ";
+                                : fmt::format("of {} {} {} ", row.seeds.size(), seeds_or_windows(row.windows), count);
   };
   std::vector<std::string> parts;
   if (const std::size_t below = row.count(Found::below)) {
@@ -481,9 +481,10 @@ std::string capacity_text(const CapacityReport& report, std::string_view style) 
       100 * report.share, kept_slos(w, row), table.scales() || report.cells.size() > 1 ? " (of the first row)" : "",
       w.trace, w.requests, seeds_of(w), w.model, w.device, cautions, 100 * (report.lattice.rate(1) - 1),
       report.lattice.rate(report.lattice.first()), report.lattice.rate(report.lattice.last()),
-      table.seeds() ? "; geometric means of the seeds ×/÷ the factor of the 95 % interval, if there is one, and the "
-                      "rate that at least half of them sustain"
-                    : "");
+      !table.seeds() ? ""
+      : w.windows    ? "; geometric means of the windows, and the rate that at least half of them sustain"
+                     : "; geometric means of the seeds ×/÷ the factor of the 95 % interval, if there is one, and the "
+                       "rate that at least half of them sustain");
   return title + table.text(false) + table.text(true);
 }
 

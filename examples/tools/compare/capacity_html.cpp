@@ -144,7 +144,9 @@ std::string number_table(const CapacityReport& report, bool deposit) {
     heads += html_number_head("difference, %", "ratio") + html_words_head("against") + html_words_head("judged");
   const std::string caption =
       std::string{deposit ? "<b>Capacities, with token deposit</b>" : "<b>Capacities, without deposit</b>"} +
-      (what.seeds
+      (what.seeds && report.cells.front().workload.windows
+           ? "<br>geometric means of the windows, and the median: what at least half of them sustain"
+       : what.seeds
            ? "<br>geometric means of the seeds &times;/&divide; the factor of the 95 % interval, if there is one, and "
              "the median: what at least half of them sustain"
            : "");
@@ -156,7 +158,7 @@ std::string facts(const CapacityReport& report) {
   const CapacityRow& row = report.cells.front().rows.front();
   std::string out = axis_facts(report.axes);
   out += detail::html_fact("requests", std::to_string(w.requests)) +
-         detail::html_fact(w.seeds.empty() ? "seed" : "seeds", seeds_text(seeds_served(w))) +
+         detail::html_fact(w.seeds.empty() ? "seed" : seeds_or_windows(w.windows), seeds_text(seeds_served(w))) +
          detail::html_fact("model", w.model) + detail::html_fact("device", w.device) +
          detail::html_fact("SLO", kept_slos(w, row) +
                                       (report.cells.size() > 1 || varied(report).scales ? " (first row)" : "")) +

@@ -146,7 +146,8 @@ std::string facts(const Grid& grid) {
   using W = const WorkloadReport&;
   out += detail::html_fact("trace", same([](W of) { return of.trace; }));
   out += detail::html_fact("requests", same([](W of) { return std::to_string(of.requests); }));
-  out += detail::html_fact(w.seeds.empty() ? "seed" : "seeds", same([](W of) { return seeds_text(seeds_served(of)); }));
+  out += detail::html_fact(w.seeds.empty() ? "seed" : seeds_or_windows(w.windows),
+                           same([](W of) { return seeds_text(seeds_served(of)); }));
   out += detail::html_fact("model", same([](W of) { return of.model; }));
   out += detail::html_fact("device", same([](W of) { return of.device; }));
   out += detail::html_fact("token blocks of KV", same([](W of) { return std::to_string(of.budget_blocks); }));

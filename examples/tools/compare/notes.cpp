@@ -70,7 +70,10 @@ void caution_of_contexts(const Options& options, const ModelShape& shape, std::s
   }
   if (longer > 0)
     w.cautions.push_back(fmt::format("{} of {} requests{} exceed the {} tokens of {} (the longest: {})", longer,
-                                     requests.size(), options.workload.seeds.size() > 1 ? " of the first seed" : "",
+                                     requests.size(),
+                                     options.workload.seeds.size() < 2 ? ""
+                                     : w.windows                       ? " of the first window"
+                                                                       : " of the first seed",
                                      shape.max_context.count(), shape.name, longest.count()));
 }
 

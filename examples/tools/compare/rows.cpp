@@ -55,14 +55,13 @@ std::string trace_name(const System& system, bool deposit, const std::string& sc
   return fmt::format("{}{}-x{}.json", system.name, deposit ? "-deposit" : "", scale);
 }
 
-/// Says in a row of windows that it is one, and adds the figures of the run as recorded.
-void add_recorded(SystemReport& row, bool windows, const SystemReport* recorded) {
-  row.windows = windows;
+/// Adds the figures of the run as recorded to a row.
+void add_recorded(SystemReport& row, const SystemReport* recorded) {
   if (recorded != nullptr && recorded->livelock.empty()) row.as_recorded = recorded->metrics;
   if (recorded != nullptr && !recorded->livelock.empty() && row.note.empty())
     row.note = "as recorded: " + recorded->livelock;
   for (std::size_t i = 0; i < row.classes.size(); ++i)
-    add_recorded(row.classes[i], windows, recorded == nullptr ? nullptr : &recorded->classes[i]);
+    add_recorded(row.classes[i], recorded == nullptr ? nullptr : &recorded->classes[i]);
 }
 
 /// Combines the runs of one row, tenant by tenant.
@@ -71,13 +70,15 @@ Outcome of_seeds(std::span<Outcome> all_runs, const Comparison& c) {
   if (runs.size() == 1) return std::move(runs.front());
   std::vector<SystemReport> reports;
   for (Outcome& run : runs) reports.push_back(std::move(run.report));
-  Outcome all{.report = joined(std::move(reports), c.workload.seeds), .trace = std::move(runs.front().trace)};
-  add_recorded(all.report, c.workload.windows, c.as_recorded ? &all_runs.back().report : nullptr);
+  Outcome all{.report = joined(std::move(reports), c.workload.seeds, c.workload.windows),
+              .trace = std::move(runs.front().trace)};
+  add_recorded(all.report, c.as_recorded ? &all_runs.back().report : nullptr);
   for (std::size_t tenant = 0; tenant < runs.front().tenants.size(); ++tenant) {
     std::vector<SystemReport> own;
     for (Outcome& run : runs) own.push_back(std::move(run.tenants[tenant].report));
     std::string trace = std::move(runs.front().tenants[tenant].trace);
-    all.tenants.push_back({.report = joined(std::move(own), c.workload.seeds), .trace = std::move(trace)});
+    all.tenants.push_back(
+        {.report = joined(std::move(own), c.workload.seeds, c.workload.windows), .trace = std::move(trace)});
   }
   return all;
 }

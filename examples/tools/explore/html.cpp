@@ -159,8 +159,9 @@ std::string finding(const Exploration& found) {
   if (found.of_seeds() && !better.empty()) {
     std::size_t surely = 0;
     for (const Row* row : better) surely += row->against.tie() ? 0U : 1U;
-    out += fmt::format(" These are means of {} seeds; in paired comparisons <b>{}</b> of them {} better and not tied.",
-                       found.workload.seeds.size(), surely, surely == 1 ? "is" : "are");
+    out += fmt::format(" These are means of {} {}; in paired comparisons <b>{}</b> of them {} better and not tied.",
+                       found.workload.seeds.size(), seeds_or_windows(found.workload.windows), surely,
+                       surely == 1 ? "is" : "are");
   }
   out += " The best composition (" + figures(*own) + (better.empty() ? "):" : "), to paste:");
   return out + "</p>\n<pre><code>using Found = " + escaped(own->engine) + ";</code></pre></section>\n";

@@ -210,11 +210,12 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
                      found.space.roles.size(), engines, works - engines, all - works);
   if (found.of_seeds())
     out +=
-        fmt::format("Means of {} seeds, +- half of the 95 % interval{}\n\n", w.seeds.size(),
-                    found.reference.empty() ? ""
-                                            : fmt::format("; compared seed by seed with {}, the best published; of a "
-                                                          "hundred equal systems about five differ by chance",
-                                                          found.reference));
+        fmt::format("Means of {} {}, +- half of the 95 % interval{}\n\n", w.seeds.size(), seeds_or_windows(w.windows),
+                    found.reference.empty()
+                        ? ""
+                        : fmt::format("; compared {} by {} with {}, the best published; of "
+                                      "a hundred equal systems about five differ by chance",
+                                      w.windows ? "window" : "seed", w.windows ? "window" : "seed", found.reference));
   const auto is_composition = [](const Row& row) { return !row.listed; };
   const auto ran = std::count_if(found.rows.begin(), found.rows.end(), is_composition);
   out += fmt::format("The best compositions of {}{}\n\n", ran,

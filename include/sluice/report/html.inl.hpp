@@ -36,7 +36,7 @@ SLUICE_REPORT_INLINE std::string html_facts(const ComparisonReport& report) {
                    : w.seeds.empty() ? "seed"
                                      : "seeds",
                    recorded(w) ? "as recorded" : seeds_text(seeds_served(w)));
-  if (!w.redrawn.empty()) out += html_fact("each seed's part of the trace", w.redrawn);
+  if (!w.redrawn.empty()) out += html_fact("each run's part of the trace", w.redrawn);
   if (!w.counted.empty()) out += html_fact("requests that count", w.counted);
   out += html_fact("model", w.model) + html_fact("device", w.device) + html_fact("KV budget on the device", budget);
   out += html_fact("KV budget on the host",

@@ -88,7 +88,8 @@ struct Lead {
     for (const Lead& lead : leads_of(block)) lines += "  " + std::string{lead.by->name} + ": " + lead_text(lead) + "\n";
     if (!lines.empty())
       out += "Who leads " + title_of(block) + (scales ? ", SLO x" + tidy_text(block.slo_scale) : std::string{}) +
-             ", in " + std::to_string(report.workload.seeds.size()) + " seeds:\n" + lines;
+             ", in " + std::to_string(report.workload.seeds.size()) + " " + seeds_or_windows(report.workload.windows) +
+             ":\n" + lines;
   }
   return out;
 }

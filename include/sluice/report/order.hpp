@@ -131,11 +131,14 @@ struct ReportBlock {
          workload.format != "generated";
 }
 
+/// What figures are means over.
+[[nodiscard]] inline std::string seeds_or_windows(bool windows) { return windows ? "windows" : "seeds"; }
+
 /// "seed 1", "seeds 1..8" or "windows 1..8"; "as recorded" for a trace that is not resampled by seed.
 [[nodiscard]] inline std::string seeds_of(const WorkloadReport& workload) {
   if (recorded(workload)) return "as recorded";
   if (workload.seeds.empty()) return "seed " + std::to_string(workload.seed);
-  return (workload.windows ? "windows " : "seeds ") + seeds_text(workload.seeds);
+  return seeds_or_windows(workload.windows) + " " + seeds_text(workload.seeds);
 }
 
 /// Returns the note for a table of one seed: a difference may be due to the seed. Empty for several seeds.

@@ -17,7 +17,7 @@
 namespace sluice::detail {
 
 [[nodiscard]] inline std::string seeded_title(const WorkloadReport& workload) {
-  return ": means of " + std::to_string(workload.seeds.size()) + (workload.windows ? " windows" : " seeds") +
+  return ": means of " + std::to_string(workload.seeds.size()) + " " + seeds_or_windows(workload.windows) +
          " +- half of the 95 % interval";
 }
 

@@ -21,7 +21,8 @@ namespace sluice {
 
 /// Makes one row from the runs of one system, one per seed, in the order of `seeds`. Curves, series and the iteration
 /// are the first seed's, since no user experiences a mean of curves.
-[[nodiscard]] SystemReport joined(std::vector<SystemReport> runs, const std::vector<std::uint64_t>& seeds);
+[[nodiscard]] SystemReport joined(std::vector<SystemReport> runs, const std::vector<std::uint64_t>& seeds,
+                                  bool windows = false);
 
 /// Returns a figure for every seed; for a single run, that run's figure.
 template <class Figure>

@@ -35,7 +35,8 @@ SLUICE_REPORT_INLINE Metrics mean_metrics(std::span<const Metrics> each) {
   return mean;
 }
 
-SLUICE_REPORT_INLINE SystemReport joined(std::vector<SystemReport> runs, const std::vector<std::uint64_t>& seeds) {
+SLUICE_REPORT_INLINE SystemReport joined(std::vector<SystemReport> runs, const std::vector<std::uint64_t>& seeds,
+                                         bool windows) {
   SLUICE_ASSERT(!runs.empty() && runs.size() == seeds.size(), "a run of every seed");
   std::vector<Metrics> each;
   detail::RefusalGroups refusals;
@@ -54,10 +55,11 @@ SLUICE_REPORT_INLINE SystemReport joined(std::vector<SystemReport> runs, const s
   for (std::size_t of = 0; of < runs.front().classes.size(); ++of) {
     std::vector<SystemReport> parts;
     for (SystemReport& run : runs) parts.push_back(std::move(run.classes[of]));
-    classes.push_back(joined(std::move(parts), seeds));
+    classes.push_back(joined(std::move(parts), seeds, windows));
   }
   SystemReport row = std::move(runs.front());
   row.classes = std::move(classes);
+  row.windows = windows;
   for (std::size_t i = 1; i < runs.size(); ++i) {
     row.time.add(runs[i].time);
     row.unpaid.add(runs[i].unpaid);
@@ -68,9 +70,10 @@ SLUICE_REPORT_INLINE SystemReport joined(std::vector<SystemReport> runs, const s
   row.per_seed = std::move(each);
   row.livelocks = std::move(livelocks);
   row.refusals = refusals.all();
-  row.livelock = caught.empty() ? std::string{}
-                                : "of " + std::to_string(seeds.size()) + " seeds " + std::to_string(caught.size()) +
-                                      " (" + seeds_text(caught) + "), the first " + livelock;
+  row.livelock = caught.empty()
+                     ? std::string{}
+                     : "of " + std::to_string(seeds.size()) + " " + seeds_or_windows(windows) + " " +
+                           std::to_string(caught.size()) + " (" + seeds_text(caught) + "), the first " + livelock;
   return row;
 }
 

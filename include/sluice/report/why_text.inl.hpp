@@ -228,7 +228,8 @@ SLUICE_REPORT_INLINE std::string why_request(const ComparisonReport& report, std
   std::string out;
   for (const ReportBlock& block : blocks_of(report)) {
     out += "Why, request " + std::to_string(id);
-    if (const auto& seeds = report.workload.seeds; seeds.size() > 1) out += " of seed " + std::to_string(seeds.front());
+    if (const auto& seeds = report.workload.seeds; seeds.size() > 1)
+      out += (report.workload.windows ? " of window " : " of seed ") + std::to_string(seeds.front());
     out += ", " + title_of(block) + "\n" + cause_legend() + "\n\n";
     for (const SystemReport* row : block.rows) {
       const auto found =

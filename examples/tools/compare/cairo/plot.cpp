@@ -101,8 +101,9 @@ void tick_x(Canvas& canvas, double x, double top, double bottom, const std::stri
 }
 
 std::string seeds_note(const WorkloadReport& workload) {
-  return workload.seeds.size() > 1 ? fmt::format("mean of {} seeds, 95 % interval", workload.seeds.size())
-                                   : std::string{"one seed"};
+  return workload.seeds.size() > 1
+             ? fmt::format("mean of {} {}, 95 % interval", workload.seeds.size(), seeds_or_windows(workload.windows))
+             : seeds_of(workload);
 }
 
 /// Draws one comparison: a row for each system, with the figures next to each other. The same system with the other
