@@ -6,6 +6,8 @@
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
+#include "sluice/policy/placement/plan_trial.hpp"
+#include "sluice/policy/replan/every_step.hpp"
 #include "sluice/policy/retention/keep_until_overwritten.hpp"
 
 #include "engine/trials.hpp"
@@ -54,6 +56,28 @@ struct RefusalLog {
   };
   void on(State& state, const events::Refused& event) const {
     state.refused[event.id] = {event.now, std::string{event.reason}};
+  }
+};
+
+/// Keeps hidden states of every layer on the device, whatever fits.
+struct StatesOnly {
+  using role = roles::Placement;
+  static constexpr bool places_layers = true;
+  static constexpr bool keeps_states = true;
+  template <class Transfer>
+  struct State {
+    PlanTrial<Transfer> trial;
+  };
+  [[nodiscard]] constexpr Holding least(int layers) const { return {all_tokens, LayerSet::all(layers)}; }
+  template <class Task, class S>
+  Verdict solve(const Task& task, S& state, Plan& plan) const {
+    Holding states;
+    states.nowhere = states.hidden = LayerSet::all(task.layers());
+    states.states_on_device = true;
+    return join_longest_prefix(task, plan, [&](std::size_t count) {
+      hold_alike(task, count, states, plan);
+      return state.trial.fits(task, plan);
+    });
   }
 };
 
@@ -142,6 +166,28 @@ TEST_CASE("SCORPIO refuses only requests whose first token would be late, and no
   }
   CHECK(refused > 60);
   CHECK(late_first < late_if_served);
+}
+
+TEST_CASE(
+    "a request in the way of its own hidden states loses them, and is refused if it fits without them no better") {
+  using E = With<Engine<Fcfs, StatesOnly, EveryStep>, SmallCost, BasicSimulated<SmallCost>, Audit, Summary, RefusalLog>;
+  // The states of 64 tokens take 3 blocks in each of 4 layers, and their K and V 4 blocks of one layer while it
+  // computes: 16 of 20. Those of 65 tokens take 16 beside 5.
+  for (const std::int64_t output : {5, 6}) {
+    CAPTURE(output);
+    Trial trial{4, 2, LayerBlocks{20}, LayerBlocks{1000}, {}};
+    trial.requests.resize(1);
+    trial.requests[0].prompt = Tokens{60};
+    trial.requests[0].output = Tokens{output};
+    auto made = E::make(trial_config<E>(trial, {}));
+    REQUIRE(made.has_value());
+    serve_trial(*made, trial);
+    const auto& log = made->template observed<RefusalLog>().refused;
+    const RequestRecord& record = made->template observed<Summary>().requests[0];
+    REQUIRE(log.size() == (output > 5 ? 1 : 0));
+    CHECK(record.times_preempted == (output > 5 ? 1 : 0));
+    if (output > 5) CHECK(log.at(RequestId{0}).second == "it cannot be placed even alone");
+  }
 }
 
 TEST_CASE("SCORPIO serves a prompt that it finds on the device, although its first token would be late if computed") {

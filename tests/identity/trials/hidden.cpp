@@ -49,6 +49,29 @@ TEST_CASE("hidden states kept on the device, dropped and computed again in every
   check_chaos(&real<With<ChaosKeeps, EarliestDeadlineFirst, ChaosWeights>>, 37, 1.1, 25);
 }
 
+/// Where states are larger than KV, a request that keeps them may grow, or weights may take memory back, until it fits
+/// neither with its states nor with the K and V that are rebuilt beside them.
+TEST_CASE("no request is refused for the hidden states that it keeps on the device" *
+          doctest::skip(!this_device().host_memory)) { // kernels compute no latents
+  using Keeps = With<ChaosKeeps, EarliestDeadlineFirst, ChaosWeights>;
+  RealExercise exercise;
+  for (std::uint64_t seed = 37; seed < 61; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    RealTrial trial = random_real_trial(random);
+    DecoderConfig config = with_latents(trial.weights.config);
+    config.shape.hidden = 80; // and an entry has 28 numbers
+    trial.weights = random_weights(config, seed);
+    const std::vector<RealOutput> expected = alone(trial);
+    const std::int64_t kv = 11 * trial.largest() / 10 + 2 * trial.layers() + 8;
+    const RealResult result = this_device().run(trial, kv, stepped(&real<Keeps>), {}, random, {});
+    CHECK(result.refused == 0);
+    check_identity(result, expected);
+    exercise.add(result);
+  }
+  CHECK(exercise.preempted > 0);
+}
+
 TEST_CASE("a host with little memory for hidden states changes no token and no logit") {
   Random random(19);
   for (int round = 0; round < this_device().rounds; ++round) {

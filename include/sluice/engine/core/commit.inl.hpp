@@ -115,7 +115,13 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
       if (std::none_of(decision.claims.begin(), decision.claims.end(),
                        [slot](const Claim& claim) { return claim.slot == slot; }))
         drop(core, core.row(slot));
-  for (const Refusal& refused : decision.refused) refuse_request(core, refused, policies, now);
+  for (const Refusal& refused : decision.refused) {
+    // It may be refused for what it holds and not for what it needs: to give up hidden states on the device takes room
+    // beside them, for the K and V that are rebuilt from them. Without them it is as small as any other request.
+    const bool in_its_own_way = refused.impossible && core.row(refused.slot).holding.states_on_device;
+    if (!in_its_own_way || !lose_kv(core, refused.slot, true, draft, policies, now))
+      refuse_request(core, refused, policies, now);
+  }
 
   if (table.is.finds_released) // before any request takes a free block, which might be one of those found
     for (const Claim& claim : decision.claims)

@@ -100,9 +100,9 @@ Slot enter_request(Core& core, RequestId id, const RequestSpec& spec, std::span<
 void arrive_with_kv(Core& core, Slot slot, Tokens arrived);
 /// Ends a request unserved, and tells the observers why.
 [[gnu::cold]] void refuse_request(Core& core, const Refusal& refusal, const PolicyCalls& policies, Seconds now);
-/// The backend has lost a request's KV because there was no room: it is preempted without KV. False, and nothing
-/// changes, if that has happened too often since its last token: three times while it ran `alone`, when no other
-/// request's end brings room (twice may be luck: KV of ended requests is on its way to the host), or a hundred times.
+/// A request's KV is lost for lack of room, by the backend or beside its hidden states on the device: it is preempted
+/// without KV. False, and nothing changes, if that happened too often since its last token: three times `alone`, when
+/// no other request's end brings room (twice may be luck: KV is still on its way to the host), or a hundred times.
 [[gnu::cold]] [[nodiscard]] bool lose_kv(Core& core, Slot slot, bool alone, const Draft& draft,
                                          const PolicyCalls& policies, Seconds now);
 /// Refuses a request that failed in the iteration that has run.

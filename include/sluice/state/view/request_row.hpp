@@ -48,7 +48,7 @@ struct RequestRow {
   bool waits = false;               ///< until a tier's blocks have arrived: outside the batch, or in it without tokens
   bool has_fetched = false;         ///< it has waited for a lower tier's blocks
   bool hides_length = false;        ///< its engine is no oracle: a policy that reads its answer's length ends the run
-  std::int16_t times_lost = 0;      ///< its KV, by a machine without room, since it generated `lost_at` tokens
+  std::int16_t times_lost = 0;      ///< its KV, because there was no room, since it generated `lost_at` tokens
   std::int32_t lost_at = 0;         ///< tokens that it had generated when its KV was lost last
   std::int32_t times_preempted = 0; ///< paused, swapped out, dropped or rotated
   /// With LoadMode::beside, how many tokens have KV when it needs the loaded ones, which count as `computed` from then
