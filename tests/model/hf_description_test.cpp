@@ -78,7 +78,7 @@ TEST_CASE("classes differ from Llama's in biases, norms and gates") {
   const std::int64_t llama = described(dense("llama")).parameters();
   const std::int64_t key_biases = 2 * (8 + 4 + 4), norm_biases = 2 * 2 * 8 + 8, gates = 2 * 8 * 16;
   const json biased{{"attention_bias", true}};
-  for (const char* type : {"glm", "internlm3"}) CHECK(described(dense(type)).parameters() == llama);
+  for (const char* type : {"glm", "internlm2", "internlm3"}) CHECK(described(dense(type)).parameters() == llama);
   CHECK(described(with(dense("glm"), biased)).parameters() == llama + key_biases);
   CHECK(described(with(dense("internlm3"), {{"qkv_bias", true}})).parameters() == llama + key_biases);
   CHECK(says(refusal(with(dense("internlm3"), {{"bias", true}})), "'bias'"));
@@ -92,7 +92,10 @@ TEST_CASE("classes differ from Llama's in biases, norms and gates") {
   CHECK(described(with(dense("stablelm"), {{"use_qkv_bias", true}})).parameters() == llama + norm_biases + key_biases);
   CHECK(says(refusal(with(dense("stablelm"), {{"use_parallel_residual", true}})), "use_parallel_residual"));
   const std::int64_t all_biases = key_biases + 2 * (8 + 16 + 8); // and of the output, up and down
-  CHECK(described(dense("starcoder2")).parameters() == llama - gates + norm_biases + all_biases);
+  for (const char* type : {"starcoder2", "gpt_neox"})
+    CHECK(described(dense(type)).parameters() == llama - gates + norm_biases + all_biases);
+  CHECK(says(refusal(with(dense("gpt_neox"), {{"attention_bias", false}})), "attention_bias is false"));
+  CHECK(described(dense("phi")).parameters() == llama - gates + all_biases + 8 + 32); // one norm, its bias; a head's
   CHECK(described(with(dense("starcoder2"), {{"use_bias", false}})).parameters() == llama - gates + norm_biases);
   for (const char* type : {"cohere", "cohere2", "starcoder2", "ernie4_5"}) { // tied unless the config says no
     json silent = dense(type);
@@ -120,7 +123,7 @@ TEST_CASE("every listed type is known, and no other") {
       CHECK((model || !says(model.error().line(), "model_type is")));
       begin = end + 2;
     }
-  CHECK(says(refusal(dense("gpt2")), "model_type is 'gpt2'"));
+  CHECK(says(refusal({{"model_type", "gpt2"}, {"n_embd", 768}}), "model_type is 'gpt2'")); // its sizes: other names
 }
 
 TEST_CASE("engines' shapes have the bytes of the description without norms") {

@@ -188,14 +188,14 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
   const detail::DecoderForm& form = *detail::find_decoder_form(type);
   const int layers = fields.size("num_hidden_layers");
   detail::Heads heads = detail::heads_of(fields, model.hidden);
-  const bool all_biased = type == "starcoder2" && fields.flag("use_bias", true);
-  heads.qkv_bias = form.qkv_bias || all_biased;
+  const bool biased = form.biased && fields.flag("use_bias", true);
+  heads.qkv_bias = form.qkv_bias || biased;
   for (const char* name : {"attention_bias", "qkv_bias", "use_qkv_bias"})
     if (fields.flag(name, false)) heads.qkv_bias = true;
   heads.output_bias = form.output_bias && heads.qkv_bias;
   heads.fused = form.qkv_fused;
   if (fields.flag("attention_out_bias", false)) heads.output_bias = true; // Seed-OSS
-  const bool mlp_bias = fields.flag("mlp_bias", all_biased);
+  const bool mlp_bias = fields.flag("mlp_bias", biased);
   detail::know_form_fields(fields, type);
   detail::QkNorm norm = form.norm;
   const bool normed = fields.flag("use_qk_norm", norm != detail::QkNorm::none && !form.norm_by_flag);
@@ -261,7 +261,7 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
   }
   modules.ends(fields.flag("tie_word_embeddings", form.tied));
   if (form.norm_bias) modules.norm("norm.bias", model.hidden);
-  if (type == "phimoe" && fields.flag("lm_head_bias", false)) modules.norm("lm_head.bias", model.vocabulary);
+  if (fields.flag("lm_head_bias", form.head_bias)) modules.norm("lm_head.bias", model.vocabulary);
 }
 
 SLUICE_READERS_INLINE void hf_gemma(HfFields& fields, HfModules& modules, ModelDescription& model,

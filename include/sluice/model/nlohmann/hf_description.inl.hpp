@@ -64,10 +64,10 @@ SLUICE_READERS_INLINE std::span<const HfModelTypes> hf_model_types() {
        "Command R7B and A, dots.llm1, EXAONE 4, gpt-oss, Ministral, OLMo 3, SmolLM3, Step 3.7",
        "all tokens, or a window in the layers of a list"},
       {"glm, glm4, glm4_moe, glm4v_text, glm4v_moe_text", "GLM-4 to 4.7", "all tokens"},
-      {"arcee, cohere, gemma, granite, hunyuan_v1_dense, internlm3, mimo, nemotron, olmo2, seed_oss, stablelm",
-       "AFM, Command R, Gemma, Granite 3, Hunyuan (dense), InternLM 3, MiMo, Nemotron 4 and Minitron, OLMo 2, "
-       "Seed-OSS, "
-       "StableLM",
+      {"arcee, cohere, gemma, gpt_neox, granite, hunyuan_v1_dense, internlm2, internlm3, mimo, nemotron, olmo2, phi, "
+       "seed_oss, stablelm",
+       "AFM, Command R, Gemma, GPT-NeoX and Pythia, Granite 3, Hunyuan (dense), InternLM 2 and 3, MiMo, Nemotron 4 and "
+       "Minitron, OLMo 2, Phi-1 and 2, Seed-OSS, StableLM",
        "all tokens"},
       {"bailing_moe, deepseek, ernie4_5, ernie4_5_moe, granitemoe, granitemoeshared, minimax_m2, olmoe",
        "Ling, DeepSeekMoE, ERNIE 4.5, Granite 3 with experts, MiniMax-M2, OLMoE", "all tokens"},
@@ -90,6 +90,16 @@ SLUICE_READERS_INLINE std::span<const HfModelTypes> hf_model_types() {
   };
   return types;
 }
+
+namespace detail {
+
+inline bool lists_hf_type(std::string_view type) {
+  for (const HfModelTypes& row : hf_model_types())
+    if ((", " + std::string{row.types} + ",").find(", " + std::string{type} + ",") != std::string::npos) return true;
+  return false;
+}
+
+} // namespace detail
 
 SLUICE_READERS_INLINE Expected<ModelDescription> describe_hf_config(const nlohmann::json& config,
                                                                     const nlohmann::json* side,
@@ -117,6 +127,10 @@ SLUICE_READERS_INLINE Expected<ModelDescription> describe_hf_config(const nlohma
   if (text != nullptr && type.empty())
     return Error{ErrorCode::bad_input, fields.where(), "model_type is missing", "the text model's type"};
 
+  const Error unknown{ErrorCode::unsupported, fields.where(), "model_type is '" + excerpt(type) + "'",
+                      "a type that docs/models.md lists"};
+  if (!detail::lists_hf_type(type)) return unknown; // before its sizes, which may have other names
+
   Expected<HfQuantization> stored = HfQuantization::read(
       quantised, where, side, (std::filesystem::path(where).parent_path() / "hf_quant_config.json").string());
   if (!stored) return stored.error();
@@ -140,9 +154,7 @@ SLUICE_READERS_INLINE Expected<ModelDescription> describe_hf_config(const nlohma
   if (!fields.status()) return fields.status().error();
 
   HfModules modules(fields, model);
-  if (!detail::add_described_layers(fields, modules, model, type))
-    return Error{ErrorCode::unsupported, fields.where(), "model_type is '" + excerpt(type) + "'",
-                 "a type that docs/models.md lists"};
+  if (!detail::add_described_layers(fields, modules, model, type)) return unknown;
   fields.check_all_read();
   if (!fields.status()) return fields.status().error();
   for (const Module& module : model.modules)

@@ -28,6 +28,7 @@ enum class WindowUse : std::uint8_t {
 /// Sources: the classes of Hugging Face's transformers of these names, or those that a checkpoint brings.
 struct DecoderForm {
   std::string_view type;
+  bool biased = false;      ///< all matrices of a layer have biases, unless `use_bias` is false
   bool qkv_bias = false;    ///< always; else by `attention_bias`
   bool output_bias = false; ///< the output projection has a bias where Q, K and V have one
   QkNorm norm = QkNorm::none;
@@ -38,6 +39,7 @@ struct DecoderForm {
   bool gate_up_fused = false;
   bool qkv_fused = false;
   bool tied = false;                     ///< the class's default
+  bool head_bias = false;                ///< of the output head, always; else by `lm_head_bias`
   bool sparse = false;                   ///< has experts
   bool letters = false;                  ///< experts are w1, w2 and w3 of block_sparse_moe
   bool shared_gate = false;              ///< a gate in front of the shared expert (Qwen)
@@ -74,6 +76,13 @@ inline const DecoderForm* find_decoder_form(std::string_view type) {
        .correction_bytes = 4,
        .correction_flag = "use_routing_bias",
        .router_bytes = 4},
+      {.type = "phi",
+       .biased = true,
+       .output_bias = true,
+       .norms = 1,
+       .norm_bias = true,
+       .gated = false,
+       .head_bias = true},
       {.type = "phi3", .gate_up_fused = true, .qkv_fused = true, .window = WindowUse::all},
       {.type = "phimoe",
        .output_bias = true,
@@ -107,13 +116,16 @@ inline const DecoderForm* find_decoder_form(std::string_view type) {
        .correction_flag = "moe_router_enable_expert_bias"},
       {.type = "smollm3", .output_bias = true, .tied = true, .window = WindowUse::listed},
       {.type = "exaone4", .norm = QkNorm::head, .window = WindowUse::listed},
+      {.type = "internlm2", .qkv_fused = true},
       {.type = "internlm3"},
       {.type = "hunyuan_v1_dense", .output_bias = true, .norm = QkNorm::head},
       {.type = "cohere", .output_bias = true, .norm = QkNorm::layer, .norm_by_flag = true, .norms = 1, .tied = true},
       {.type = "cohere2", .output_bias = true, .norms = 1, .tied = true, .window = WindowUse::listed, .pattern = 4},
       {.type = "nemotron", .output_bias = true, .norm_bias = true, .gated = false},
       {.type = "stablelm", .norm_bias = true},
+      {.type = "gpt_neox", .biased = true, .output_bias = true, .norm_bias = true, .gated = false, .qkv_fused = true},
       {.type = "starcoder2",
+       .biased = true,
        .output_bias = true,
        .norm_bias = true,
        .gated = false,
@@ -168,6 +180,9 @@ inline void know_form_fields(HfFields& fields, std::string_view type) {
     fields.known({"attention_head_dim", "cla_share_factor", "dense_list", "im_start_id", "im_newline_id", "im_end_id",
                   "text_start_id", "text_end_id", "mask_init_id", "pad_id", "org_vocab_size", "pool_type",
                   "use_rotary_pos_emb"});
+  } else if (type == "gpt_neox") {
+    must_be_true("attention_bias");
+    fields.known({"use_parallel_residual"}); // both norms either way
   } else if (type == "starcoder2") {
     must_be("norm_type", "layer_norm");
     must_be("mlp_type", "default");

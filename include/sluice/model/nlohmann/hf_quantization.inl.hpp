@@ -233,6 +233,7 @@ SLUICE_READERS_INLINE Status HfQuantization::read_config(const nlohmann::json& o
                   "hyb_act"});
     if (!group) return group.error();
     if (*group == 0) fields.refuse("group_size is 0", "a number from 1, or -1: one group for all inputs");
+    if (fields.text("pack_dtype", "int32") != "int32") fields.refuse("pack_dtype is not int32", "int32");
     if (bits != 4 && bits != 8)
       fields.refuse("bits is " + std::to_string(bits), "4 or 8"); // others are packed with gaps
     if (fields.flag("lm_head", false)) fields.refuse("lm_head is true", "an output head that is not quantised");
