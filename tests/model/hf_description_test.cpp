@@ -127,7 +127,8 @@ TEST_CASE("every listed type is known, and no other") {
 }
 
 TEST_CASE("engines' shapes have the bytes of the description without norms") {
-  for (const char* type : {"llama", "qwen3", "mistral", "mimo", "qwen3_vl_text", "phi3"}) {
+  for (const char* type :
+       {"llama", "qwen3", "mistral", "mimo", "qwen3_vl_text", "phi3", "arcee", "cohere", "gpt_neox"}) {
     const json config = dense(type);
     const ModelDescription model = described(config);
     const Expected<ModelShape> shape = shape_from_hf_config(config, "config.json");
