@@ -74,6 +74,44 @@ TEST_CASE("a dense decoder is its projections, norms, embedding and head") {
   CHECK(described(dense("phi3")).parameters() == llama.parameters());
 }
 
+TEST_CASE("classes differ from Llama's in biases, norms and gates") {
+  const std::int64_t llama = described(dense("llama")).parameters();
+  const std::int64_t key_biases = 2 * (8 + 4 + 4), norm_biases = 2 * 2 * 8 + 8, gates = 2 * 8 * 16;
+  const json biased{{"attention_bias", true}};
+  for (const char* type : {"glm", "internlm2", "internlm3"}) CHECK(described(dense(type)).parameters() == llama);
+  CHECK(described(with(dense("glm"), biased)).parameters() == llama + key_biases);
+  CHECK(described(with(dense("internlm3"), {{"qkv_bias", true}})).parameters() == llama + key_biases);
+  CHECK(says(refusal(with(dense("internlm3"), {{"bias", true}})), "'bias'"));
+  CHECK(described(dense("qwen2_vl_text")).parameters() == llama + key_biases);
+  for (const char* type : {"exaone4", "hunyuan_v1_dense"})
+    CHECK(described(dense(type)).parameters() == llama + 2 * (2 + 2)); // norms of a head's size
+  CHECK(says(refusal(with(dense("hunyuan_v1_dense"), {{"norm_type", "layer"}})), "norm_type is 'layer'"));
+  CHECK(described(dense("arcee")).parameters() == llama - gates);
+  CHECK(described(dense("nemotron")).parameters() == llama - gates + norm_biases);
+  CHECK(described(dense("stablelm")).parameters() == llama + norm_biases);
+  CHECK(described(with(dense("stablelm"), {{"use_qkv_bias", true}})).parameters() == llama + norm_biases + key_biases);
+  CHECK(says(refusal(with(dense("stablelm"), {{"use_parallel_residual", true}})), "use_parallel_residual"));
+  const std::int64_t all_biases = key_biases + 2 * (8 + 16 + 8); // and of the output, up and down
+  for (const char* type : {"starcoder2", "gpt_neox"})
+    CHECK(described(dense(type)).parameters() == llama - gates + norm_biases + all_biases);
+  CHECK(says(refusal(with(dense("gpt_neox"), {{"attention_bias", false}})), "attention_bias is false"));
+  CHECK(described(dense("phi")).parameters() == llama - gates + all_biases + 8 + 32); // one norm, its bias; a head's
+  CHECK(described(with(dense("starcoder2"), {{"use_bias", false}})).parameters() == llama - gates + norm_biases);
+  for (const char* type : {"cohere", "cohere2", "starcoder2", "ernie4_5"}) { // tied unless the config says no
+    json silent = dense(type);
+    silent.erase("tie_word_embeddings");
+    silent["sliding_window"] = 8;
+    if (type == std::string{"cohere"} || type == std::string{"ernie4_5"}) silent["sliding_window"] = nullptr;
+    CHECK(described(silent).tied_embeddings);
+  }
+  CHECK(described(dense("cohere")).parameters() == llama - 2 * 8); // attention and MLP share a norm
+  CHECK(described(with(dense("cohere"), {{"use_qk_norm", true}})).parameters() == llama - 2 * 8 + 2 * (8 + 4));
+  CHECK(says(refusal(with(dense("cohere"), {{"use_parallel_block", false}})), "use_parallel_block is false"));
+  const json command = with(dense("cohere2"), {{"num_hidden_layers", 4}, {"sliding_window", 8}});
+  CHECK(described(command).kv.bytes(Tokens{100}) == Bytes{16 * (3 * 8 + 100)}); // its class's pattern
+  CHECK(described(with(command, {{"sliding_window_pattern", 2}})).kv.bytes(Tokens{100}) == Bytes{16 * 2 * (8 + 100)});
+}
+
 TEST_CASE("every listed type is known, and no other") {
   for (const HfModelTypes& row : hf_model_types())
     for (std::size_t begin = 0; begin < row.types.size();) {
@@ -85,11 +123,12 @@ TEST_CASE("every listed type is known, and no other") {
       CHECK((model || !says(model.error().line(), "model_type is")));
       begin = end + 2;
     }
-  CHECK(says(refusal(dense("gpt2")), "model_type is 'gpt2'"));
+  CHECK(says(refusal({{"model_type", "gpt2"}, {"n_embd", 768}}), "model_type is 'gpt2'")); // its sizes: other names
 }
 
 TEST_CASE("engines' shapes have the bytes of the description without norms") {
-  for (const char* type : {"llama", "qwen3", "mistral", "mimo", "qwen3_vl_text", "phi3"}) {
+  for (const char* type :
+       {"llama", "qwen3", "mistral", "mimo", "qwen3_vl_text", "phi3", "arcee", "cohere", "gpt_neox"}) {
     const json config = dense(type);
     const ModelDescription model = described(config);
     const Expected<ModelShape> shape = shape_from_hf_config(config, "config.json");
@@ -126,6 +165,42 @@ TEST_CASE("experts count whole in the weights and by the router's choice in a to
   CHECK(air.parameters() == 2 * (attention + 16) + mlp + 6 * 8 + 6 + (6 + 2) * expert + ends);
   CHECK(air.weight_bytes() == Bytes{2 * air.parameters() + 2 * 6});
   CHECK(says(refusal(with(glm, {{"num_experts_per_tok", 7}})), "7 experts per token of 6"));
+  const json deepseek = with(glm, {{"model_type", "deepseek"}, {"moe_layer_freq", 1}});
+  CHECK(described(deepseek).parameters() == air.parameters() - 6); // no correction bias
+  json ling = with(glm, {{"model_type", "bailing_moe"}, {"num_experts", 6}, {"num_shared_experts", 2}});
+  ling.erase("n_routed_experts"), ling.erase("n_shared_experts");
+  CHECK(described(ling).parameters() == air.parameters() - 6);
+  ling["moe_router_enable_expert_bias"] = true;
+  CHECK(says(refusal(ling), "use_qk_norm is missing"));
+  ling["use_qk_norm"] = true;
+  CHECK(described(ling).parameters() == air.parameters() + 2 * (2 + 2));
+  const json ernie = with(dense("ernie4_5_moe"), {{"num_hidden_layers", 5},
+                                                  {"moe_num_experts", 6},
+                                                  {"moe_k", 2},
+                                                  {"moe_num_shared_experts", 2},
+                                                  {"moe_intermediate_size", 5},
+                                                  {"moe_layer_interval", 1},
+                                                  {"moe_layer_start_index", 1},
+                                                  {"moe_layer_end_index", -1}});
+  const std::int64_t routed = 6 * 8 + 6 + (6 + 2) * expert; // router, correction, routed and shared experts
+  CHECK(described(ernie).parameters() == 5 * (attention + 16) + mlp + 4 * routed + ends);
+  CHECK(described(ernie).active_parameters() == described(ernie).parameters() - 4 * 4 * expert);
+  const auto with_experts = [&](const json& more) { // layers
+    return (described(with(ernie, more)).parameters() - 5 * (attention + 16 + mlp) - ends) / (routed - mlp);
+  };
+  CHECK(with_experts({{"moe_layer_end_index", 3}}) == 3);
+  CHECK(with_experts({{"moe_layer_interval", 2}}) == 2); // the second and the fourth
+  json open = ernie;
+  open.erase("moe_layer_start_index");
+  CHECK(says(refusal(open), "moe_layer_start_index is missing"));
+  const json phi = with(dense("phimoe"), {{"num_local_experts", 6},
+                                          {"num_experts_per_tok", 2},
+                                          {"sliding_window", 8},
+                                          {"attention_bias", true},
+                                          {"lm_head_bias", true}});
+  CHECK(described(phi).parameters() ==
+        2 * (attention + 8 + 4 + 4 + 8 + 6 * 8 + 6 * mlp + 2 * 16) + ends + 8 + 32); // norms have biases too
+  CHECK(described(phi).kv.bytes(Tokens{100}) == Bytes{2 * 16 * 8});
 }
 
 TEST_CASE("windows are read from a list of layers, a pattern or a field for all") {
@@ -286,6 +361,7 @@ TEST_CASE("latent attention keeps one latent per token, and an indexer its keys 
   CHECK(describe_hf_config(latent("deepseek_v3"), nullptr, "config.json", 1)->kv.bytes(Tokens{10}) ==
         Bytes{3 * 130 * 10});
   CHECK(says(refusal(with(latent("deepseek_v3"), {{"index_topk", 64}})), "index_topk"));
+  CHECK(says(refusal(with(latent("deepseek_v3"), {{"qk_rope_head_dim", 3}})), "qk_rope_head_dim is 3"));
   CHECK(says(refusal(with(sparse, {{"index_topk_freq", 4}})), "index_topk_freq"));
 }
 
@@ -445,6 +521,13 @@ TEST_CASE("Granite 4 has Mamba or attention, then experts and a shared MLP") {
   const std::int64_t mixed = 6 + 2 * 5, mamba = 8 * (6 + mixed + 2) + mixed * 4 + mixed + 3 * 2 + 6 + 6 * 8;
   CHECK(model.parameters() == mamba + attention + 2 * (4 * 8 + 4 * mlp + 3 * 8 * 7 + 16) + ends);
   CHECK(model.kv.fixed_bytes() == Bytes{6 * 5 * 2 + 3 * mixed * 2});
+  // Granite 3: attention in every layer, and in one of its types no shared MLP.
+  const json three{{"model_type", "granitemoe"}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}};
+  const ModelDescription older = described(with(dense("granitemoe"), three));
+  CHECK(older.parameters() == 2 * (attention + 4 * 8 + 4 * mlp + 16) + ends);
+  const json shared = with(three, {{"model_type", "granitemoeshared"}, {"shared_intermediate_size", 7}});
+  CHECK(described(with(dense("granitemoe"), shared)).parameters() == older.parameters() + 2 * 3 * 8 * 7);
+  CHECK(says(refusal(dense("granitemoe")), "num_local_experts is missing"));
 }
 
 TEST_CASE("a field that may change the sizes is refused by name") {

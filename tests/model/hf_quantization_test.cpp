@@ -96,6 +96,22 @@ TEST_CASE("an exclude that names nothing here is refused") {
     CHECK(read(with(other)));
 }
 
+TEST_CASE("a config that names ModelOpt as its producer alone is ModelOpt's") {
+  const json named{{"quant_method", "modelopt"}, {"quant_algo", "FP8"}, {"ignore", {"lm_head"}}};
+  json producer{{"producer", {{"name", "modelopt"}, {"version", "0.1"}}},
+                {"quant_algo", "FP8"},
+                {"ignore", {"lm_head"}},
+                {"kv_cache_scheme", "FP8"}};
+  const Expected<ModelDescription> model = read(quantised(llama(), producer));
+  REQUIRE(model);
+  CHECK(model->weight_bytes() == read(quantised(llama(), named))->weight_bytes());
+  CHECK(model->kv_element_bytes == 1);
+  producer["kv_cache_scheme"] = "INT8";
+  CHECK(says(refusal(quantised(llama(), producer)), "kv_cache_scheme is no JSON object"));
+  producer["producer"] = {{"name", "another"}};
+  CHECK(says(refusal(quantised(llama(), producer)), "quant_method is ''"));
+}
+
 TEST_CASE("expressions of published configs match from the beginning, and others are refused") {
   const auto matches = [](const char* expression, const char* name) {
     const auto read = detail::ModuleExpression::parse(expression);

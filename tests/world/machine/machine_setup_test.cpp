@@ -34,4 +34,8 @@ TEST_CASE("a machine refuses what it would compute wrongly, in one line") {
   config = tiny_llama_config();
   config.shape.rotated = config.shape.head_dim + 2;
   CHECK(refusal(config, {}).find("the model: the part of a head that rotates is 34") == 0);
+  config.shape.rotated = 7;
+  CHECK(refusal(config, {}).find("the model: 7 numbers of a head rotate") == 0);
+  config.position = PositionKind::learned; // no number rotates
+  CHECK(refusal(config, {}).find("rotate") == std::string::npos);
 }

@@ -61,6 +61,9 @@ struct DecoderConfig {
   if (Status status = check(config.shape, where); !status) return status;
   if (config.gated_heads && config.qkv_bias)
     return Error{ErrorCode::bad_input, where, "heads have gates, and their projections a bias", "one of the two"};
+  if (config.position == PositionKind::rotary && config.shape.rotated_dim() % 2 != 0)
+    return Error{ErrorCode::bad_input, where, std::to_string(config.shape.rotated_dim()) + " numbers of a head rotate",
+                 "an even number, for pairs rotate"};
   return {};
 }
 

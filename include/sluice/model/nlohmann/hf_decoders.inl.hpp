@@ -4,6 +4,7 @@
 
 #include "sluice/core/text.hpp"
 #include "sluice/model/nlohmann/hf_decoders.hpp"
+#include "sluice/model/nlohmann/hf_forms.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -11,75 +12,6 @@
 #include <string>
 
 namespace sluice::detail {
-
-enum class QkNorm : std::uint8_t {
-  none,
-  head, ///< one vector of head size for all query heads, one for all key heads
-  layer ///< as wide as the projections
-};
-
-/// What distinguishes decoders of one form. Sources: the classes of Hugging Face's transformers of these names.
-struct DecoderForm {
-  std::string_view type;
-  bool qkv_bias = false;    ///< always; else by `attention_bias`
-  bool output_bias = false; ///< the output projection has a bias where Q, K and V have one
-  QkNorm norm = QkNorm::none;
-  int norms = 2; ///< of the hidden size, per layer
-  bool gated = true;
-  bool gate_up_fused = false;
-  bool qkv_fused = false;
-  bool tied = false;        ///< the class's default
-  bool sparse = false;      ///< has experts
-  bool letters = false;     ///< experts are w1, w2 and w3 of block_sparse_moe
-  bool shared_gate = false; ///< a gate in front of the shared expert (Qwen)
-  int correction_bytes = 0; ///< of the router's correction bias; 0: none
-  int router_bytes = 0;     ///< of the router's elements; 0: the config's data type
-};
-
-inline const DecoderForm* find_decoder_form(std::string_view type) {
-  static constexpr DecoderForm forms[] = {
-      {.type = "llama", .output_bias = true},
-      {.type = "mistral"},
-      {.type = "ministral"},
-      {.type = "ministral3"},
-      {.type = "mixtral", .sparse = true, .letters = true},
-      {.type = "qwen2", .qkv_bias = true},
-      {.type = "qwen2_vl", .qkv_bias = true},
-      {.type = "qwen2_5_vl", .qkv_bias = true},
-      {.type = "qwen2_5_vl_text", .qkv_bias = true},
-      {.type = "qwen2_moe", .qkv_bias = true, .sparse = true, .shared_gate = true},
-      {.type = "qwen3", .output_bias = true, .norm = QkNorm::head},
-      {.type = "qwen3_vl_text", .output_bias = true, .norm = QkNorm::head},
-      {.type = "qwen3_moe", .output_bias = true, .norm = QkNorm::head, .sparse = true},
-      {.type = "qwen3_vl_moe_text", .output_bias = true, .norm = QkNorm::head, .sparse = true},
-      {.type = "mimo"},
-      {.type = "minimax_m2",
-       .norm = QkNorm::layer,
-       .sparse = true,
-       .letters = true,
-       .correction_bytes = 4,
-       .router_bytes = 4},
-      {.type = "phi3", .gate_up_fused = true, .qkv_fused = true},
-      {.type = "olmo2", .output_bias = true, .norm = QkNorm::layer},
-      {.type = "olmo3", .output_bias = true, .norm = QkNorm::layer},
-      {.type = "olmoe", .output_bias = true, .norm = QkNorm::layer, .sparse = true},
-      {.type = "granite", .output_bias = true},
-      {.type = "gemma", .output_bias = true, .tied = true},
-      {.type = "glm4", .norms = 4, .gate_up_fused = true},
-      {.type = "glm4v_text", .norms = 4, .gate_up_fused = true},
-      {.type = "glm4_moe", .sparse = true, .correction_bytes = 4},
-      {.type = "glm4v_moe_text", .sparse = true, .correction_bytes = 4},
-      {.type = "dots1", .output_bias = true, .norm = QkNorm::head, .sparse = true, .correction_bytes = 4},
-      {.type = "smollm3", .output_bias = true, .tied = true},
-      {.type = "ernie4_5", .tied = true},
-      {.type = "seed_oss"},
-      {.type = "gpt_oss", .output_bias = true, .sparse = true},
-      {.type = "step3p7", .norm = QkNorm::head, .sparse = true, .correction_bytes = 4, .router_bytes = 4},
-  };
-  for (const DecoderForm& form : forms)
-    if (form.type == type) return &form;
-  return nullptr;
-}
 
 /// Q, K, V and output projections of `heads` and `kv_heads` heads.
 struct Heads {
@@ -145,28 +77,11 @@ inline void keep_heads(HfModules& modules, const Heads& of, int window, KvKind w
   modules.keeps_heads(of.kv_heads, of.head_dim, of.value_dim, window, windowed);
 }
 
-/// How a decoder's class in transformers uses `sliding_window`.
-enum class WindowUse : std::uint8_t {
-  never,
-  listed, ///< in the layers that `layer_types` names
-  all,    ///< in every layer, if it is set
-  upper   ///< with `use_sliding_window`, in the layers from `max_window_layers` on, or by `layer_types`
-};
-
-inline WindowUse window_use(std::string_view type) {
-  for (const std::string_view one : {"mistral", "ministral3", "mixtral", "phi3"})
-    if (type == one) return WindowUse::all;
-  for (const std::string_view one : {"qwen2", "qwen3", "qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text"})
-    if (type == one) return WindowUse::upper;
-  for (const std::string_view one : {"gpt_oss", "olmo3", "step3p7", "ministral", "smollm3", "dots1"})
-    if (type == one) return WindowUse::listed;
-  return WindowUse::never;
-}
-
 /// Each layer's window, 0 for all tokens. A switch that is off ends every window; a window that the class does not use
 /// is refused, since either the type or the field is wrong.
-inline std::vector<int> decoder_windows(HfFields& fields, int layers, std::string_view type) {
-  const WindowUse use = window_use(type);
+inline std::vector<int> decoder_windows(HfFields& fields, int layers, const DecoderForm& form) {
+  const std::string_view type = form.type;
+  const WindowUse use = form.window;
   const bool on = fields.flag("use_sliding_window", type.rfind("qwen", 0) != 0 && type != "mimo");
   // MistralConfig's default, and Qwen2Config's and Qwen3Config's; null is written where there is none.
   const bool usual = type == "mistral" || (use == WindowUse::upper && fields.flag("use_sliding_window", false));
@@ -179,7 +94,9 @@ inline std::vector<int> decoder_windows(HfFields& fields, int layers, std::strin
                   type.rfind("qwen", 0) == 0 || type == "mimo"
                       ? "use_sliding_window false: which layers slide depends on the class's version"
                       : "null: the class of " + std::string{type} + " has no window");
-  if (fields.has("layer_types")) return hf_windows(fields, layers, use == WindowUse::never ? 0 : window, 0);
+  if (fields.has("layer_types") || form.pattern > 0)
+    return hf_windows(fields, layers, use == WindowUse::never ? 0 : window,
+                      form.pattern > 0 ? fields.size_or("sliding_window_pattern", form.pattern) : 0);
   std::vector<int> windows(static_cast<std::size_t>(layers), use == WindowUse::all ? window : 0);
   if (use == WindowUse::listed && window > 0)
     fields.refuse("layer_types is missing", "the attention of each layer, beside a sliding_window");
@@ -225,6 +142,13 @@ SLUICE_READERS_INLINE std::vector<bool> hf_sparse_layers(HfFields& fields, int l
   if (const int step = fields.size_or("decoder_sparse_step", 1); step != 1 && !listed)
     for (int layer = 0; layer < layers; ++layer)
       if (step == 0 || (layer + 1) % step != 0) sparse[static_cast<std::size_t>(layer)] = false;
+  // ERNIE 4.5: the first and the last layer with experts, and every how many-th of them.
+  const int first = fields.size_or("moe_layer_start_index", 0), interval = fields.size_or("moe_layer_interval", 1);
+  const nlohmann::json* end = fields.value("moe_layer_end_index");
+  const int last = end == nullptr || *end == -1 ? layers - 1 : fields.size_or("moe_layer_end_index", 0);
+  for (int layer = 0; layer < layers; ++layer)
+    if (layer < first || layer > last || interval == 0 || (layer + 1) % interval != 0)
+      sparse[static_cast<std::size_t>(layer)] = false;
   for (const int layer : fields.numbers("mlp_only_layers"))
     if (layer < layers) sparse[static_cast<std::size_t>(layer)] = false;
   return sparse;
@@ -264,24 +188,22 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
   const detail::DecoderForm& form = *detail::find_decoder_form(type);
   const int layers = fields.size("num_hidden_layers");
   detail::Heads heads = detail::heads_of(fields, model.hidden);
-  heads.qkv_bias = form.qkv_bias || fields.flag("attention_bias", false) || fields.flag("qkv_bias", false);
+  const bool biased = form.biased && fields.flag("use_bias", true);
+  heads.qkv_bias = form.qkv_bias || biased;
+  for (const char* name : {"attention_bias", "qkv_bias", "use_qkv_bias"})
+    if (fields.flag(name, false)) heads.qkv_bias = true;
   heads.output_bias = form.output_bias && heads.qkv_bias;
   heads.fused = form.qkv_fused;
   if (fields.flag("attention_out_bias", false)) heads.output_bias = true; // Seed-OSS
-  const bool mlp_bias = fields.flag("mlp_bias", false);
+  const bool mlp_bias = fields.flag("mlp_bias", biased);
+  detail::know_form_fields(fields, type);
   detail::QkNorm norm = form.norm;
-  const bool flagged = fields.flag("use_qk_norm", norm != detail::QkNorm::none);
-  if (type == "minimax_m2") // these are of layers and experts that this type no longer has, or scale residuals by one
-    fields.known({"mlp_intermediate_size", "shared_moe_mode", "layernorm_full_attention_alpha",
-                  "layernorm_full_attention_beta", "layernorm_linear_attention_alpha",
-                  "layernorm_linear_attention_beta", "layernorm_mlp_alpha", "layernorm_mlp_beta"});
-  if (type == "minimax_m2" && fields.text("qk_norm_type", "per_layer") != "per_layer")
-    fields.refuse("qk_norm_type is not per_layer", "per_layer");
-  if ((type == "glm4_moe" || type == "glm4v_moe_text") && flagged)
-    norm = detail::QkNorm::head;
-  else if (flagged != (norm != detail::QkNorm::none))
-    fields.refuse(std::string{"use_qk_norm is "} + (flagged ? "true" : "false"), "what the model type has");
-  const std::vector<int> windows = detail::decoder_windows(fields, layers, type);
+  const bool normed = fields.flag("use_qk_norm", norm != detail::QkNorm::none && !form.norm_by_flag);
+  if (form.norm_by_flag && !normed)
+    norm = detail::QkNorm::none;
+  else if (normed != (norm != detail::QkNorm::none))
+    fields.refuse(std::string{"use_qk_norm is "} + (normed ? "true" : "false"), "what the model type has");
+  const std::vector<int> windows = detail::decoder_windows(fields, layers, form);
   if (!fields.has("layer_types") && (type == "gpt_oss" || type == "ministral" || type == "olmo3" || type == "step3p7"))
     fields.refuse("layer_types is missing", "the attention of each layer");
   if (const std::vector<int> kinds = fields.numbers("attn_type_list"); !kinds.empty()) {
@@ -295,20 +217,24 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
   int shared = 0;
   if (experts) {
     sparse = hf_sparse_layers(fields, layers);
-    routed.count = fields.size({"num_experts", "num_local_experts", "n_routed_experts"});
-    routed.per_token = fields.size({"num_experts_per_tok", "num_experts_per_token"});
+    if (type == "ernie4_5_moe" && !fields.has("moe_layer_start_index"))
+      fields.refuse("moe_layer_start_index is missing", "the first layer with experts");
+    routed.count = fields.size({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"});
+    routed.per_token = fields.size({"num_experts_per_tok", "num_experts_per_token", "moe_k"});
     fields.known({"experts_per_token", "num_local_experts"});
     routed.width = form.letters || type == "gpt_oss" || type == "olmoe" ? width : fields.size("moe_intermediate_size");
     routed.letters = form.letters;
     if (form.letters) routed.each = "block_sparse_moe.experts", routed.router = "block_sparse_moe.gate";
     routed.correction_bytes = form.correction_bytes;
     routed.router_bytes = form.router_bytes;
-    if (type == "minimax_m2" && !fields.flag("use_routing_bias", false)) routed.correction_bytes = 0;
-    if (type == "step3p7" && !fields.flag("use_moe_router_bias", false)) routed.correction_bytes = 0;
+    if (form.correction_flag != nullptr && !fields.flag(form.correction_flag, false)) routed.correction_bytes = 0;
     routed.biased = routed.fused = type == "gpt_oss";
     if (type == "gpt_oss") routed.router = "mlp.router";
-    shared = fields.size_or({"shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim"}, 0);
-    const int number = fields.size_or("n_shared_experts", shared > 0 ? 1 : 0);
+    shared = fields.size_or({"shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim",
+                             "moe_shared_expert_intermediate_size"},
+                            0);
+    const int number =
+        fields.size_or({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, shared > 0 ? 1 : 0);
     shared = fields.joined(number, shared == 0 ? routed.width : shared);
   }
   for (int l = 0; l < layers; ++l) {
@@ -317,7 +243,7 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
     detail::add_qk_norm(modules, heads, norm);
     if (type == "gpt_oss") modules.norm("self_attn.sinks", heads.heads);
     detail::keep_heads(modules, heads, windows[static_cast<std::size_t>(l)]);
-    modules.layer_norms(form.norms);
+    modules.layer_norms(form.norms, form.norm_bias);
     if (!sparse[static_cast<std::size_t>(l)]) {
       if (width == 0) fields.refuse("intermediate_size is missing", "the size of dense layers");
       if (form.gate_up_fused) {
@@ -334,6 +260,8 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
     if (form.shared_gate && shared > 0) modules.plain("mlp.shared_expert_gate", ModuleClass::router, 1, model.hidden);
   }
   modules.ends(fields.flag("tie_word_embeddings", form.tied));
+  if (form.norm_bias) modules.norm("norm.bias", model.hidden);
+  if (fields.flag("lm_head_bias", form.head_bias)) modules.norm("lm_head.bias", model.vocabulary);
 }
 
 SLUICE_READERS_INLINE void hf_gemma(HfFields& fields, HfModules& modules, ModelDescription& model,

@@ -40,7 +40,8 @@ inline bool add_described_layers(HfFields& fields, HfModules& modules, ModelDesc
   if (type == "mimo_v2_flash") return hf_mimo_v2(fields, modules, model), true;
   if (type == "minimax_m3") return hf_minimax_m3(fields, modules, model), true;
   if (type == "kimi_linear") return hf_kimi_linear(fields, modules, model), true;
-  if (type == "granitemoehybrid") return hf_granite_hybrid(fields, modules, model), true;
+  if (type == "granitemoe" || type == "granitemoeshared" || type == "granitemoehybrid")
+    return hf_granite_moe(fields, modules, model, type), true;
   if (type == "nemotron_h") return hf_nemotron_h(fields, modules, model), true;
   if (type == "qwen3_next" || type == "qwen3_5_text" || type == "qwen3_5_moe_text")
     return hf_gated_delta(fields, modules, model, type), true;
@@ -54,16 +55,22 @@ namespace sluice {
 SLUICE_READERS_INLINE std::span<const HfModelTypes> hf_model_types() {
   static constexpr HfModelTypes types[] = {
       {"llama", "Llama 1 to 3.3", "all tokens"},
-      {"mistral, ministral3, mixtral, phi3", "Mistral, Ministral 3, Mixtral, Phi-3 and 4",
-       "all tokens, or a window in every layer"},
-      {"qwen2, qwen2_vl, qwen2_5_vl, qwen2_5_vl_text, qwen3", "Qwen 1.5 to 3",
+      {"mistral, ministral3, mixtral, phi3, phimoe, starcoder2",
+       "Mistral, Ministral 3, Mixtral, Phi-3 and 4, Phi-3.5-MoE, StarCoder2", "all tokens, or a window in every layer"},
+      {"qwen2, qwen2_vl, qwen2_vl_text, qwen2_5_vl, qwen2_5_vl_text, qwen3", "Qwen 1.5 to 3",
        "all tokens, or a window in the upper layers"},
       {"qwen2_moe, qwen3_moe, qwen3_vl_text, qwen3_vl_moe_text", "Qwen 1.5 to 3 with experts, Qwen3-VL", "all tokens"},
-      {"dots1, gpt_oss, ministral, olmo3, smollm3, step3p7", "dots.llm1, gpt-oss, Ministral, OLMo 3, SmolLM3, Step 3.7",
+      {"cohere2, dots1, exaone4, gpt_oss, ministral, olmo3, smollm3, step3p7",
+       "Command R7B and A, dots.llm1, EXAONE 4, gpt-oss, Ministral, OLMo 3, SmolLM3, Step 3.7",
        "all tokens, or a window in the layers of a list"},
-      {"glm4, glm4_moe, glm4v_text, glm4v_moe_text", "GLM-4 to 4.7", "all tokens"},
-      {"ernie4_5, gemma, granite, mimo, minimax_m2, olmo2, olmoe, seed_oss",
-       "ERNIE 4.5 (dense), Gemma, Granite 3, MiMo, MiniMax-M2, OLMo 2, OLMoE, Seed-OSS", "all tokens"},
+      {"glm, glm4, glm4_moe, glm4v_text, glm4v_moe_text", "GLM-4 to 4.7", "all tokens"},
+      {"arcee, cohere, gemma, gpt_neox, granite, hunyuan_v1_dense, internlm2, internlm3, mimo, nemotron, olmo2, phi, "
+       "seed_oss, stablelm",
+       "AFM, Command R, Gemma, GPT-NeoX and Pythia, Granite 3, Hunyuan (dense), InternLM 2 and 3, MiMo, Nemotron 4 and "
+       "Minitron, OLMo 2, Phi-1 and 2, Seed-OSS, StableLM",
+       "all tokens"},
+      {"bailing_moe, deepseek, ernie4_5, ernie4_5_moe, granitemoe, granitemoeshared, minimax_m2, olmoe",
+       "Ling, DeepSeekMoE, ERNIE 4.5, Granite 3 with experts, MiniMax-M2, OLMoE", "all tokens"},
       {"gemma2, gemma3_text, gemma4_text", "Gemma 2 to 4",
        "a window in most layers; Gemma 4: heads of another size in the others"},
       {"mimo_v2_flash", "MiMo-V2-Flash", "a window in most layers, with heads of another size in the others"},
@@ -83,6 +90,16 @@ SLUICE_READERS_INLINE std::span<const HfModelTypes> hf_model_types() {
   };
   return types;
 }
+
+namespace detail {
+
+inline bool lists_hf_type(std::string_view type) {
+  for (const HfModelTypes& row : hf_model_types())
+    if ((", " + std::string{row.types} + ",").find(", " + std::string{type} + ",") != std::string::npos) return true;
+  return false;
+}
+
+} // namespace detail
 
 SLUICE_READERS_INLINE Expected<ModelDescription> describe_hf_config(const nlohmann::json& config,
                                                                     const nlohmann::json* side,
@@ -110,6 +127,10 @@ SLUICE_READERS_INLINE Expected<ModelDescription> describe_hf_config(const nlohma
   if (text != nullptr && type.empty())
     return Error{ErrorCode::bad_input, fields.where(), "model_type is missing", "the text model's type"};
 
+  const Error unknown{ErrorCode::unsupported, fields.where(), "model_type is '" + excerpt(type) + "'",
+                      "a type that docs/models.md lists"};
+  if (!detail::lists_hf_type(type)) return unknown; // before its sizes, which may have other names
+
   Expected<HfQuantization> stored = HfQuantization::read(
       quantised, where, side, (std::filesystem::path(where).parent_path() / "hf_quant_config.json").string());
   if (!stored) return stored.error();
@@ -133,9 +154,7 @@ SLUICE_READERS_INLINE Expected<ModelDescription> describe_hf_config(const nlohma
   if (!fields.status()) return fields.status().error();
 
   HfModules modules(fields, model);
-  if (!detail::add_described_layers(fields, modules, model, type))
-    return Error{ErrorCode::unsupported, fields.where(), "model_type is '" + excerpt(type) + "'",
-                 "a type that docs/models.md lists"};
+  if (!detail::add_described_layers(fields, modules, model, type)) return unknown;
   fields.check_all_read();
   if (!fields.status()) return fields.status().error();
   for (const Module& module : model.modules)

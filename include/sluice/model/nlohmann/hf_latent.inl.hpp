@@ -19,6 +19,8 @@ SLUICE_READERS_INLINE HfLatent hf_latent_sizes(HfFields& fields) {
   of.rank = fields.size("kv_lora_rank");
   of.nope = fields.size("qk_nope_head_dim");
   of.rope = fields.size("qk_rope_head_dim");
+  if (of.rope % 2 != 0)
+    fields.refuse("qk_rope_head_dim is " + std::to_string(of.rope), "an even one, for pairs rotate");
   of.value = fields.size("v_head_dim");
   fields.known({"num_key_value_heads", "head_dim", "qk_head_dim"}); // restate what the sizes above say, or nothing
   return of;

@@ -53,8 +53,8 @@ class HfModules {
   /// A linear layer with or without a bias.
   void projection(const std::string& name, ModuleClass of, std::int64_t rows, std::int64_t columns, bool bias);
 
-  /// Norms around the layer's two blocks: each `size` hidden.
-  void layer_norms(int count);
+  /// Norms around the layer's two blocks, each of the hidden size, with or without a bias.
+  void layer_norms(int count, bool bias = false);
   /// A dense MLP of `width` columns.
   void mlp(int width, bool gated, bool bias = false, const std::string& at = "mlp",
            ModuleClass of = ModuleClass::dense_mlp);

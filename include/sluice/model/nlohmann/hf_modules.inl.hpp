@@ -35,10 +35,13 @@ SLUICE_READERS_INLINE void HfModules::projection(const std::string& name, Module
   if (bias) plain(name + ".bias", ModuleClass::norm, rows);
 }
 
-SLUICE_READERS_INLINE void HfModules::layer_norms(int count) {
+SLUICE_READERS_INLINE void HfModules::layer_norms(int count, bool bias) {
   constexpr const char* names[] = {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
                                    "post_feedforward_layernorm"};
-  for (int n = 0; n < count; ++n) norm(n < 4 ? names[n] : "norm_" + std::to_string(n), hidden());
+  for (int n = 0; n < count; ++n) {
+    norm(names[n], hidden());
+    if (bias) norm(std::string{names[n]} + ".bias", hidden());
+  }
 }
 
 SLUICE_READERS_INLINE void HfModules::mlp(int width, bool gated, bool bias, const std::string& at, ModuleClass of) {

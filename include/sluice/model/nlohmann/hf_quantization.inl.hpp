@@ -163,7 +163,10 @@ SLUICE_READERS_INLINE Expected<HfQuantization> HfQuantization::read(const nlohma
 SLUICE_READERS_INLINE Status HfQuantization::read_config(const nlohmann::json& object, const std::string& where) {
   if (!object.is_object()) return Error{ErrorCode::bad_input, where, "it is no JSON object", "an object"};
   HfFields fields(object, where);
-  const std::string method = fields.text("quant_method", "");
+  std::string method = fields.text("quant_method", "");
+  if (!fields.has("quant_method")) // some of ModelOpt's exporters name only themselves
+    if (const nlohmann::json* producer = fields.object("producer"))
+      if (producer->value("name", nlohmann::json{}) == "modelopt") method = "modelopt";
   if (!fields.status()) return fields.status();
   if (method == "modelopt") {
     const auto nested = object.find("quantization"); // older exporters
@@ -230,6 +233,7 @@ SLUICE_READERS_INLINE Status HfQuantization::read_config(const nlohmann::json& o
                   "hyb_act"});
     if (!group) return group.error();
     if (*group == 0) fields.refuse("group_size is 0", "a number from 1, or -1: one group for all inputs");
+    if (fields.text("pack_dtype", "int32") != "int32") fields.refuse("pack_dtype is not int32", "int32");
     if (bits != 4 && bits != 8)
       fields.refuse("bits is " + std::to_string(bits), "4 or 8"); // others are packed with gaps
     if (fields.flag("lm_head", false)) fields.refuse("lm_head is true", "an output head that is not quantised");
@@ -283,7 +287,9 @@ SLUICE_READERS_INLINE Status HfQuantization::read_modelopt(const nlohmann::json&
     if (kv != "FP8") fields.refuse("kv_cache_quant_algo is '" + excerpt(kv) + "'", "FP8 or null");
     kv_element_bytes_ = 1;
   }
-  if (const nlohmann::json* scheme = fields.object("kv_cache_scheme")) {
+  if (const nlohmann::json* scheme = fields.value("kv_cache_scheme"); scheme != nullptr && *scheme == "FP8") {
+    kv_element_bytes_ = 1; // those exporters write the name
+  } else if ((scheme = fields.object("kv_cache_scheme")) != nullptr) {
     HfFields kv(*scheme, where + ": kv_cache_scheme");
     if (kv.size("num_bits") != 8 || kv.text("type", "") != "float") kv.refuse("it is no FP8", "num_bits 8, type float");
     if (!kv.status()) return kv.status();

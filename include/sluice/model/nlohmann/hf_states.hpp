@@ -14,8 +14,9 @@ namespace sluice {
 void hf_gated_delta(HfFields& fields, HfModules& modules, ModelDescription& model, std::string_view type);
 /// Kimi Linear and Kimi-K3: Kimi delta attention, and latent attention without rotation.
 void hf_kimi_linear(HfFields& fields, HfModules& modules, ModelDescription& model);
-/// Granite 4: Mamba-2 and attention, each followed by experts and a shared MLP, or by the MLP alone.
-void hf_granite_hybrid(HfFields& fields, HfModules& modules, ModelDescription& model);
+/// Granite 3 with experts; Granite 4: Mamba-2 and attention, each followed by experts and a shared MLP, or by the MLP
+/// alone.
+void hf_granite_moe(HfFields& fields, HfModules& modules, ModelDescription& model, std::string_view type);
 /// Nemotron-H and Nemotron 3: Mamba-2, attention, MLP or experts, one of them per layer.
 void hf_nemotron_h(HfFields& fields, HfModules& modules, ModelDescription& model);
 

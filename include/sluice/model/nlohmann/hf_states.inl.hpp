@@ -218,21 +218,28 @@ SLUICE_READERS_INLINE void hf_kimi_linear(HfFields& fields, HfModules& modules, 
   modules.ends(fields.flag("tie_word_embeddings", false));
 }
 
-SLUICE_READERS_INLINE void hf_granite_hybrid(HfFields& fields, HfModules& modules, ModelDescription& model) {
+SLUICE_READERS_INLINE void hf_granite_moe(HfFields& fields, HfModules& modules, ModelDescription& model,
+                                          std::string_view type) {
   const int layers = fields.size("num_hidden_layers"), hidden = model.hidden;
-  const std::vector<std::string> kinds = fields.texts("layer_types");
+  const bool hybrid = type == "granitemoehybrid";
+  const std::vector<std::string> kinds =
+      hybrid ? fields.texts("layer_types") : std::vector<std::string>(static_cast<std::size_t>(layers), "attention");
   if (kinds.size() != static_cast<std::size_t>(layers))
     return fields.refuse("layer_types is missing or has another length", std::to_string(layers) + " entries");
   detail::Heads heads = detail::heads_of(fields, hidden);
   heads.qkv_bias = heads.output_bias = fields.flag("attention_bias", false);
-  detail::Mamba mamba{fields.size("mamba_n_heads"), fields.size("mamba_d_head"), fields.size("mamba_n_groups"),
-                      fields.size("mamba_d_state"), fields.size("mamba_d_conv")};
-  mamba.conv_bias = fields.flag("mamba_conv_bias", true);
-  mamba.state_bytes = model.element_bytes;
-  fields.known({"mamba_expand", "mamba_chunk_size", "normalization_function"});
-  if (fields.flag("mamba_proj_bias", false)) fields.refuse("mamba_proj_bias is true", "false");
+  detail::Mamba mamba;
+  if (hybrid) {
+    mamba = {fields.size("mamba_n_heads"), fields.size("mamba_d_head"), fields.size("mamba_n_groups"),
+             fields.size("mamba_d_state"), fields.size("mamba_d_conv")};
+    mamba.conv_bias = fields.flag("mamba_conv_bias", true);
+    mamba.state_bytes = model.element_bytes;
+    fields.known({"mamba_expand", "mamba_chunk_size", "normalization_function"});
+  }
   const int experts = fields.size_or("num_local_experts", 0), per_token = fields.size_or("num_experts_per_tok", 0);
-  const int width = fields.size("intermediate_size"), shared = fields.size("shared_intermediate_size");
+  const int width = fields.size("intermediate_size");
+  const int shared = type == "granitemoe" ? 0 : fields.size("shared_intermediate_size");
+  if (!hybrid && experts == 0) fields.refuse("num_local_experts is missing", "a number of experts");
   for (const std::string& kind : kinds) {
     modules.begin_layer();
     if (kind == "mamba") {
@@ -261,6 +268,7 @@ SLUICE_READERS_INLINE void hf_granite_hybrid(HfFields& fields, HfModules& module
         module.active = per_token;
       }
     }
+    if (shared == 0) continue;
     modules.layer().shared_experts = shared;
     modules.linear("shared_mlp.input_linear", ModuleClass::shared_experts, 2 * std::int64_t{shared}, hidden);
     modules.linear("shared_mlp.output_linear", ModuleClass::shared_experts, hidden, shared);
