@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_trial: what one judgement of a plan takes, by the number of requests, and what it is charged on the simulated
-// clock if its policy does not say its effort (core/judged_time.hpp has the constants that come from here).
-#include "sluice/core/judged_time.hpp"
+// clock if its policy does not say its effort (core/stopwatch.hpp has the constants that come from here).
+#include "sluice/core/stopwatch.hpp"
 #include "sluice/policy/layout/per_layer.hpp"
 #include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/placement/step_trial.hpp"

@@ -182,7 +182,7 @@ set(sections "")
 foreach(what IN ITEMS state/view/view.hpp:View state/view/request_row.hpp:RequestRow state/view/proposal.hpp:Claim policy/placement/placement.hpp:PlacementTask
                       state/plan/plan.hpp:Plan state/plan/plan.hpp:RequestPlan state/memory/holding.hpp:Holding state/plan/plan.hpp:WeightsPlan
                       policy/placement/placement.hpp:Verdict state/view/proposal.hpp:Proposal state/view/proposal.hpp:Refusal state/view/view.hpp:Limits state/view/view.hpp:Geometry model/kv_groups.hpp:KvLayers model/kv_groups.hpp:KvBlocks model/kv_groups.hpp:KvPart model/kv_groups.hpp:ReadLimits
-                      state/view/known_spec.hpp:KnownSpec workload/request.hpp:RequestSpec workload/request.hpp:Slo workload/session_hints.hpp:SessionHints workload/session_hints.hpp:HintSet state/view/request_row.hpp:Phase state/view/request_row.hpp:LoadMode
+                      state/view/known_spec.hpp:KnownSpec workload/request.hpp:RequestSpec workload/request.hpp:Slo workload/request.hpp:SessionHints workload/request.hpp:HintSet state/view/request_row.hpp:Phase state/view/request_row.hpp:LoadMode
                       state/plan/plan.hpp:Binding
                       state/view/view.hpp:ServedSums state/view/view.hpp:OutputLengths core/layer_set.hpp:LayerSet state/memory/ledger.hpp:Ledger state/memory/ledger.hpp:Account state/memory/holding.hpp:Footprint
                       state/memory/holding.hpp:HiddenSize state/plan/plan.hpp:Window state/plan/plan.hpp:WeightStream

@@ -11,7 +11,6 @@
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
 #include "sluice/simulation.hpp"
 #include "sluice/world/cpu/cpu_machine.hpp"
-#include "sluice/world/local/configure.hpp"
 #include "sluice/world/local/memory.hpp"
 #include "sluice/world/local/model.hpp"
 #include "sluice/world/local/rates.hpp"

@@ -65,7 +65,7 @@ void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit
 /// Limits beyond the configurations: a sentence for each one that a model exceeds, none if the kernels can compute it.
 /// No DecoderConfig can exceed one further limit: the shares of a token's experts add up to 1 (Route, and the CPU's
 /// decoder). Checkpoints with `"norm_topk_prob": false` are of families whose experts
-/// model/checkpoint/nlohmann/decoder_config.hpp does not read; it reads Mixtral's.
+/// model/checkpoint/nlohmann/hf_folder.hpp does not read; it reads Mixtral's.
 [[nodiscard]] inline std::vector<std::string> exceeded_limits(const DecoderConfig& decoder, ElementType element) {
   const ModelShape& shape = decoder.shape;
   std::vector<std::string> exceeded;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/random.hpp"
+#include "sluice/core/text.hpp"
 
 #include <doctest/doctest.h>
 

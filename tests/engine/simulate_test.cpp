@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // simulate and serve: a workload through an engine, and the times of events on its clock.
-#include "sluice/core/judged_time.hpp"
+#include "sluice/core/stopwatch.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/orbitflow_baselines.hpp"
 #include "sluice/engine/systems/superinfer.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The header of a safetensors file; every tensor that was read lies within the file.
-#include "sluice/model/checkpoint/nlohmann/safetensors.hpp"
+#include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
 
 #include "fuzz/fuzz_support.hpp"
 

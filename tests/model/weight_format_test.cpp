@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/model/weight_format.hpp"
+#include "sluice/model/description.hpp"
 
 #include <doctest/doctest.h>
 

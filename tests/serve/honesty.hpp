@@ -12,7 +12,7 @@
 #include "sluice/serve/outlook.hpp"
 #include "sluice/serve/token_source.hpp"
 #include "sluice/world/cpu/cpu.hpp"
-#include "sluice/world/real/ends_at.hpp"
+#include "sluice/world/real/paced.hpp"
 #include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/core/deadlines.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/engine/systems/orbitflow.hpp"
@@ -10,6 +9,7 @@
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/serve/token_source.hpp"
 #include "sluice/workload/generator.hpp"
+#include "sluice/workload/request.hpp"
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"

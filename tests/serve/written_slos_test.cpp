@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/core/deadlines.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/serve/serve_metrics.hpp"
+#include "sluice/workload/request.hpp"
 
 #include <doctest/doctest.h>
 

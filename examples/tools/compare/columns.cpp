@@ -2,7 +2,7 @@
 // Defines the available columns, and makes tables of them.
 #include "compare/columns.hpp"
 
-#include "sluice/core/nearest.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/report/columns.hpp"
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/seed_tables.hpp"

@@ -2,8 +2,8 @@
 // Computes the KV budget, and checks it against the device's memory.
 #include "compare/memory.hpp"
 
-#include "sluice/engine/equal_layers.hpp"
 #include "sluice/engine/serve.hpp"
+#include "sluice/engine/submit.hpp"
 #include "sluice/workload/generator.hpp"
 
 #include "shared/sizes.hpp"

@@ -2,7 +2,7 @@
 // Turns a preset's data and the user's flags into the comparisons to make.
 #include "compare/preset.hpp"
 
-#include "sluice/core/nearest.hpp"
+#include "sluice/core/text.hpp"
 
 #include "compare/presets/papers.hpp"
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 // RangeCount: counts the iterations of a run that a measured profile extrapolates to.
 #pragma once
 
-#include "sluice/report/beyond_grid.hpp"
 #include "sluice/report/observer/event.hpp"
+#include "sluice/report/remarks.hpp"
 
 #include "engines/cost_choice.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compare/same_hardware.hpp"
 
-#include "sluice/core/nearest.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/model/device/named.hpp"
 
 #include <algorithm>

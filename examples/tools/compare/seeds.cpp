@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // prepare_seeds: prepares one comparison with several workloads.
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
 #include "compare/comparison.hpp"

@@ -2,7 +2,6 @@
 // Finds systems and rules by name, and sets the numbers of their policies.
 #include "compare/systems.hpp"
 
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/policy/transfer/deadline_pool.hpp"
 #include "sluice/policy/transfer/earliest_deadline_first.hpp"

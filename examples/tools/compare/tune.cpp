@@ -2,7 +2,6 @@
 // tune: reads what --tune varies, runs the candidates by successive halving, and keeps each system's best.
 #include "compare/tune.hpp"
 
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
 #include "compare/halving.hpp"

@@ -2,7 +2,7 @@
 #include "compare/unpaid_count.hpp"
 
 #include "sluice/core/stopwatch.hpp"
-#include "sluice/serve/spare_thread.hpp"
+#include "sluice/serve/process.hpp"
 
 namespace compared {
 

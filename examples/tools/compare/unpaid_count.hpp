@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/report/observer/event.hpp"
-#include "sluice/report/unpaid_time.hpp"
+#include "sluice/report/remarks.hpp"
 
 namespace compared {
 

@@ -5,12 +5,12 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/text.hpp"
-#include "sluice/engine/equal_layers.hpp"
 #include "sluice/engine/node/bus_coordinator.hpp"
 #include "sluice/engine/node/node.hpp"
 #include "sluice/engine/node/remap_controller.hpp"
 #include "sluice/engine/node/simulate_node.hpp"
 #include "sluice/engine/product.hpp"
+#include "sluice/engine/submit.hpp"
 
 #include "engines/caching_choice.hpp"
 #include "engines/config_of.hpp"

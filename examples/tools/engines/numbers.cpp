@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/numbers.hpp"
 
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
 #include "engines/system.hpp"

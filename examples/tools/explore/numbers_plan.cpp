@@ -2,9 +2,9 @@
 // Reads the file of --numbers.
 #include "explore/numbers_plan.hpp"
 
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/core/random.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/workload/seeds.hpp"
 
 #include "compare/command_line.hpp"

@@ -6,7 +6,7 @@
 // say what users get and how old the router's knowledge was; and replay fleets that others measured.
 #include "engines/program.hpp"
 
-#include "sluice/core/nearest.hpp"
+#include "sluice/core/text.hpp"
 
 #include "compare/command_line.hpp"
 #include "compare/comparison.hpp"

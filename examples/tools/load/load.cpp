@@ -2,9 +2,9 @@
 // The clients of sluice-load: a coroutine each, all on one thread.
 #include "load/load.hpp"
 
-#include "sluice/core/deadlines.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/report/observer/json_writer.hpp"
+#include "sluice/workload/request.hpp"
 
 #include "load/prompts.hpp"
 #include "load/session.hpp"

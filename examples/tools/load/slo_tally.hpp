@@ -2,7 +2,6 @@
 // SloTally: how many answers kept their SLOs, by the client's clock.
 #pragma once
 
-#include "sluice/core/deadlines.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/workload/request.hpp"
 

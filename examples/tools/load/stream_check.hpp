@@ -2,7 +2,6 @@
 // StreamCheck: one streamed answer as it comes: when its tokens came, and what the API promises of it that it breaks.
 #pragma once
 
-#include "sluice/core/deadlines.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/workload/request.hpp"
 

@@ -8,7 +8,6 @@
 #include "sluice/policy/cost/read_table_profile.hpp"
 #include "sluice/policy/cost/roofline.hpp"
 #include "sluice/world/cpu/cpu.hpp"
-#include "sluice/world/local/configure.hpp"
 #include "sluice/world/local/memory.hpp"
 
 #include "profile/bundle.hpp"

@@ -2,7 +2,7 @@
 // The setup of an engine on this machine.
 #include "run/engine_setup.hpp"
 
-#include "sluice/world/local/configure.hpp"
+#include "sluice/world/local/memory.hpp"
 
 #include <algorithm>
 #include <cstdint>

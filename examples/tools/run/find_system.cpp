@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds a system by its name.
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
 #include "run/job.hpp"

@@ -2,7 +2,6 @@
 // The models of sluice-run.
 #include "run/model.hpp"
 
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/model/decoder/decoder.hpp"

@@ -4,7 +4,6 @@
 
 #include "sluice/report/observer/trace_json.hpp"
 #include "sluice/report/unfinished_file.hpp"
-#include "sluice/world/local/configure.hpp"
 #include "sluice/world/local/memory.hpp"
 #include "sluice/world/read_clock_record.hpp"
 #include "sluice/world/real/world_of.hpp"

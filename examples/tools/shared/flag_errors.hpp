@@ -3,7 +3,6 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 
 #include <CLI/CLI.hpp>

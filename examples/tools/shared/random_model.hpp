@@ -4,7 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/text.hpp"
-#include "sluice/model/checkpoint/nlohmann/decoder_config.hpp"
+#include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
 #include "sluice/model/checkpoint/tiny.hpp"
 #include "sluice/model/decoder/config.hpp"
 #include "sluice/model/decoder/thread_pool.hpp"

@@ -76,7 +76,7 @@ concept Bundle = requires {
 /// static_assert per named requirement, so each missing requirement gives one sentence. `explain_twice` reports that an
 /// engine has two policies of the role; Observer's has none, since an engine may have many observers. Some contracts
 /// have `template <class P> static constexpr const char* equal_layers`: what a policy does that a model whose layers
-/// keep different amounts of KV does not allow, a sentence without its end; null: nothing (engine/equal_layers.hpp).
+/// keep different amounts of KV does not allow, a sentence without its end; null: nothing (engine/submit.hpp).
 /// Rejected: a static_assert in the engine's body. Clang then treats the class as broken, and each later use is another
 /// error; g++ continues into the body with the wrong policy.
 template <class Role>

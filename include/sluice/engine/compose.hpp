@@ -5,9 +5,9 @@
 #include "sluice/core/role.hpp"
 #include "sluice/engine/config.hpp"
 #include "sluice/engine/defaults.hpp"
+#include "sluice/state/memory/tier.hpp"
 #include "sluice/state/view/known_spec.hpp"
 #include "sluice/world/backend.hpp"
-#include "sluice/world/kept_kv.hpp"
 
 #include <concepts>
 #include <tuple>

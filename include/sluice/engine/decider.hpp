@@ -2,7 +2,6 @@
 // Decider: makes a decision from a view. The only place where deciding policies run.
 #pragma once
 
-#include "sluice/core/judged_time.hpp"
 #include "sluice/core/stopwatch.hpp"
 #include "sluice/engine/core/checks.hpp"
 #include "sluice/engine/core/decision.hpp"

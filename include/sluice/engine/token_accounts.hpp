@@ -2,10 +2,10 @@
 // TokenAccounts: counts the tokens of an iteration that has run, delivers them, and ends requests.
 #pragma once
 
-#include "sluice/core/deadlines.hpp"
 #include "sluice/engine/core/decision.hpp"
 #include "sluice/engine/core/writers.hpp"
 #include "sluice/engine/policies.hpp"
+#include "sluice/workload/request.hpp"
 #include "sluice/world/backend.hpp"
 
 #include <algorithm>

@@ -2,11 +2,11 @@
 // FleetSummary: what a fleet's users got, in an amount of memory that does not grow with the run.
 #pragma once
 
-#include "sluice/core/deadlines.hpp"
 #include "sluice/core/fnv.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/fleet/events.hpp"
 #include "sluice/report/observer/sketch.hpp"
+#include "sluice/workload/request.hpp"
 
 #include <algorithm>
 #include <cmath>

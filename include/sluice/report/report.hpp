@@ -3,7 +3,6 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/report/beyond_grid.hpp"
 #include "sluice/report/made_by.hpp"
 #include "sluice/report/observer/chosen_iteration.hpp"
 #include "sluice/report/observer/metrics.hpp"
@@ -11,7 +10,7 @@
 #include "sluice/report/observer/series.hpp"
 #include "sluice/report/observer/summary.hpp"
 #include "sluice/report/observer/why.hpp"
-#include "sluice/report/unpaid_time.hpp"
+#include "sluice/report/remarks.hpp"
 #include "sluice/workload/slo_classes.hpp"
 
 #include <algorithm>
@@ -162,7 +161,7 @@ struct SystemReport {
   std::optional<PossibleShare> slo_possible;
   std::optional<BeyondReport> beyond_grid; ///< if the times are from a measured grid
   UnpaidReport unpaid{};                   ///< decisions that were not charged for their time; over all seeds
-  bool waits_for_memory = false;      ///< requests waited for memory before they ever ran (report/observer/waiting.hpp)
+  bool waits_for_memory = false;      ///< requests waited for memory before they ever ran (report/observer/why.hpp)
   Metrics metrics;                    ///< for several seeds, the means (report/seeds.hpp)
   std::vector<Metrics> per_seed;      ///< in the order of WorkloadReport::seeds; empty: one seed
   bool windows = false;               ///< these seeds are windows of a trace, as recorded

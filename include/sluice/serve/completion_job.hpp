@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// CompletionJob: one completion request from its submission to the last byte of its response.
+// CompletionJob: one completion request from its submission to the last byte of its response. responses_json,
+// ResponseEvents: answers of /v1/responses, whole and streamed.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
 #include "sluice/model/tokenizer/tokenizer.hpp"
+#include "sluice/report/observer/json_writer.hpp"
 #include "sluice/serve/generation.hpp"
 #include "sluice/serve/http.hpp"
 #include "sluice/serve/openai_reply.hpp"
-#include "sluice/serve/responses_reply.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,40 @@
 #include <vector>
 
 namespace sluice {
+
+/// Writes the body of a response that is not streamed. An answer that reached its length limit is incomplete.
+[[nodiscard]] std::string responses_json(const ReplyHead& head, const std::string& text, FinishReason reason,
+                                         const TokenUsage& usage);
+
+/// Writes the events of a streamed response, which are numbered.
+class ResponseEvents {
+ public:
+  explicit ResponseEvents(ReplyHead head) : head_(std::move(head)) {}
+
+  void begin(std::string& out);
+  void text(std::string& out, std::string_view piece);
+  void finish(std::string& out, FinishReason reason, const TokenUsage& usage);
+  /// Writes an error in the middle of the stream.
+  void fail(std::string& out, const ApiError& error);
+
+ private:
+  void place(JsonWriter& json) const;
+  template <class Write>
+  void event(std::string& out, std::string_view type, const Write& write) {
+    out += "event: ";
+    out += type;
+    out += "\ndata: ";
+    JsonWriter json(out);
+    json.begin_object().key("type").value(type).key("sequence_number").value(number_++);
+    write(json);
+    json.end_object();
+    out += "\n\n";
+  }
+
+  ReplyHead head_;
+  std::string text_;
+  std::int64_t number_ = 0;
+};
 
 // StopStrings: ends an answer before a stop string, even if the string is split among pieces.
 
@@ -142,4 +177,5 @@ class CompletionJob {
 
 #ifndef SLUICE_SERVER_COMPILED
 #include "sluice/serve/completion_job.inl.hpp"
+#include "sluice/serve/responses_reply.inl.hpp"
 #endif

@@ -2,7 +2,7 @@
 // responses_json: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/serve/responses_reply.hpp"
+#include "sluice/serve/completion_job.hpp"
 
 namespace sluice::detail {
 

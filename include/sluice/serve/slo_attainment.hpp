@@ -3,7 +3,6 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/core/deadlines.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/workload/request.hpp"
 

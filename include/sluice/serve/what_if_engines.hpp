@@ -5,7 +5,7 @@
 #include "sluice/engine/product.hpp"
 #include "sluice/engine/serve.hpp"
 #include "sluice/serve/outlook.hpp"
-#include "sluice/serve/what_if_replay.hpp"
+#include "sluice/serve/what_if.hpp"
 
 #include <cstddef>
 #include <functional>

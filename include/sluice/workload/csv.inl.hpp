@@ -2,7 +2,6 @@
 // CsvReader: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/workload/csv.hpp"
 #include "sluice/workload/timestamp.hpp"

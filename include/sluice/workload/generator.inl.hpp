@@ -2,7 +2,7 @@
 // Generator: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/core/nearest.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/workload/generator.hpp"
 
 #include <array>

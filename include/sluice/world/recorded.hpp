@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/state/memory/tier.hpp"
 #include "sluice/world/clock_record.hpp"
-#include "sluice/world/kept_kv.hpp"
 
 #include <algorithm>
 #include <optional>

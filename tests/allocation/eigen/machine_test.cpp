@@ -8,7 +8,6 @@
 #include "sluice/policy/replan/once.hpp"
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/cpu/cpu_machine.hpp"
-#include "sluice/world/local/configure.hpp"
 #include "sluice/world/local/memory.hpp"
 #include "sluice/world/stream/stream_device.hpp"
 #include "sluice/world/stream/stream_memory.hpp"

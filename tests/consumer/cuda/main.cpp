@@ -5,7 +5,7 @@
 #include <sluice/model/checkpoint/tiny.hpp>
 #include <sluice/model/device/named.hpp>
 #include <sluice/world/cuda/cuda.hpp>
-#include <sluice/world/local/configure.hpp>
+#include <sluice/world/local/memory.hpp>
 
 #include "kernels/machine/cuda_machine.hpp"
 

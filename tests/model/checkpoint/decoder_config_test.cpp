@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/model/checkpoint/nlohmann/decoder_config.hpp"
+#include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
 
 #include "support/checkpoint_writer.hpp"
 #include "support/program.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/core/random.hpp"
-#include "sluice/model/checkpoint/nlohmann/safetensors.hpp"
+#include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
 
 #include "support/checkpoint_writer.hpp"
 #include <doctest/doctest.h>

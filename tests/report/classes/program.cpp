@@ -10,7 +10,7 @@
 #include "sluice/policy/replan/every_step.hpp"
 #include "sluice/policy/retention/drop.hpp"
 #include "sluice/policy/retention/move_to_host.hpp"
-#include "sluice/serve/spare_thread.hpp"
+#include "sluice/serve/process.hpp"
 #include "sluice/state/plan/space.hpp"
 
 #include "deadline_first.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GroupPrefixCache: compared with a plain reference, with PrefixCache, and with hits that vLLM's users report.
 #include "sluice/core/random.hpp"
-#include "sluice/policy/retention/checkpoints.hpp"
+#include "sluice/policy/retention/retention.hpp"
 #include "sluice/state/memory/group_prefix_cache.hpp"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/model/checkpoint/tiny.hpp"
-#include "sluice/world/local/configure.hpp"
-#include "sluice/world/machine/kv_reach.hpp"
+#include "sluice/world/local/memory.hpp"
+#include "sluice/world/machine/machine_setup.hpp"
 
 #include "world/local/counting_decoder.hpp"
 #include <doctest/doctest.h>

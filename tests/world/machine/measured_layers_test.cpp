@@ -10,7 +10,7 @@
 #include "sluice/policy/cost/calibrated.hpp"
 #include "sluice/world/cpu/cpu.hpp"
 #include "sluice/world/cpu/cpu_machine.hpp"
-#include "sluice/world/local/configure.hpp"
+#include "sluice/world/local/memory.hpp"
 #include "sluice/world/real/world_of.hpp"
 #include "sluice/world/recorded.hpp"
 #include "sluice/world/simulated.hpp"

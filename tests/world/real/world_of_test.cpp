@@ -7,7 +7,6 @@
 #include "sluice/report/observer/decision_log.hpp"
 #include "sluice/workload/generator.hpp"
 #include "sluice/world/cpu/cpu.hpp"
-#include "sluice/world/real/ends_at.hpp"
 #include "sluice/world/real/paced.hpp"
 #include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"

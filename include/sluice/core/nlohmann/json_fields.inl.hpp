@@ -2,7 +2,6 @@
 // JsonFields: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/core/text.hpp"
 

@@ -15,4 +15,4 @@
 #include "sluice/engine/core/requests.inl.hpp"
 #include "sluice/engine/core/saved_states.inl.hpp"
 #include "sluice/engine/core/tiers.inl.hpp"
-#include "sluice/engine/equal_layers.inl.hpp"
+#include "sluice/engine/submit.inl.hpp"

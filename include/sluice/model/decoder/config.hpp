@@ -68,7 +68,7 @@ struct DecoderConfig {
 }
 
 /// The decoder of a model that is known only by its shape: an ungated MLP means OPT; the other `named_models` are
-/// Llamas, Qwens and Mixtrals. (model/checkpoint/nlohmann/decoder_config.hpp reads everything from a config.json.)
+/// Llamas, Qwens and Mixtrals. (model/checkpoint/nlohmann/hf_folder.hpp reads everything from a config.json.)
 [[nodiscard]] inline DecoderConfig decoder_of(const ModelShape& shape) {
   DecoderConfig decoder;
   decoder.shape = shape;

@@ -2,7 +2,6 @@
 // The named devices: the accelerators of the papers, by function and by name.
 #pragma once
 
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/model/device/device.hpp"
 

@@ -5,7 +5,6 @@
 #include "sluice/core/compiled.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/model/description.hpp"
-#include "sluice/model/weight_format.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "sluice/core/fnv.hpp"
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/core/utf8.hpp"
 #include "sluice/model/tokenizer/chat.hpp"

@@ -2,7 +2,7 @@
 // PlanTrial, UniformTrial: try a plan against memory; join_longest_prefix: finds for how many claims it fits.
 #pragma once
 
-#include "sluice/core/judged_time.hpp"
+#include "sluice/core/stopwatch.hpp"
 #include "sluice/policy/placement/placement.hpp"
 
 #include <algorithm>

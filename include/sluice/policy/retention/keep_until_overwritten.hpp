@@ -2,7 +2,6 @@
 // KeepUntilOverwritten: released blocks can be found until their room is taken (vLLM's automatic prefix caching).
 #pragma once
 
-#include "sluice/policy/retention/checkpoints.hpp"
 #include "sluice/policy/retention/retention.hpp"
 
 namespace sluice {

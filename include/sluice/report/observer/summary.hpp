@@ -3,9 +3,9 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/core/deadlines.hpp"
 #include "sluice/report/observer/observer.hpp"
 #include "sluice/report/observer/quantile.hpp"
+#include "sluice/workload/request.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -19,7 +19,7 @@ namespace sluice {
 
 /// The causes of a request's time. Each instant between its arrival and its end belongs to exactly one cause.
 enum class TimeCause : std::uint8_t {
-  queue,     ///< has never run, and none of the next four limits is known to keep it out (report/observer/waiting.hpp)
+  queue,     ///< has never run, and none of the next four limits is known to keep it out (report/observer/why.hpp)
   batch,     ///< has never run: the batch is full
   tokens,    ///< has never run: the iterations' tokens are used up
   memory,    ///< has never run: it needs more device memory than is free

@@ -2,8 +2,8 @@
 // Why: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/core/deadlines.hpp"
 #include "sluice/report/observer/why.hpp"
+#include "sluice/workload/request.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -8,9 +8,8 @@
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/serve/nlohmann/openai_fields.hpp"
 #include "sluice/serve/nlohmann/openai_request.hpp"
-#include "sluice/serve/nlohmann/responses_request.hpp"
 #include "sluice/serve/openai_reply.hpp"
-#include "sluice/serve/process_metrics.hpp"
+#include "sluice/serve/process.hpp"
 
 #include <algorithm>
 #include <charconv>

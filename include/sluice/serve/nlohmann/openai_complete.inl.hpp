@@ -6,7 +6,6 @@
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/serve/nlohmann/openai_fields.hpp"
 #include "sluice/serve/nlohmann/openai_request.hpp"
-#include "sluice/serve/nlohmann/responses_request.hpp"
 
 namespace sluice {
 

@@ -8,7 +8,7 @@
 #include "sluice/serve/nlohmann/openai_app.hpp"
 #include "sluice/serve/nlohmann/openai_fields.hpp"
 #include "sluice/serve/nlohmann/openai_request.hpp"
-#include "sluice/serve/process_metrics.hpp"
+#include "sluice/serve/process.hpp"
 
 namespace sluice {
 

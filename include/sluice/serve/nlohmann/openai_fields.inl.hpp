@@ -2,7 +2,6 @@
 // refuse_fields: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/serve/nlohmann/openai_fields.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_completion: parses the bodies of /v1/chat/completions and /v1/completions.
+// read_completion: parses the bodies of /v1/chat/completions and /v1/completions. read_response_request: parses those
+// of /v1/responses, which express a chat with other fields.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
@@ -40,6 +41,10 @@ void read_kv_hints(CompletionFields& fields, SessionHints& into);
 [[nodiscard]] std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into,
                                                       UnknownFields unknown = UnknownFields::refused);
 
+/// Reads a body of `/v1/responses` into `into`, like read_completion for a chat.
+[[nodiscard]] std::optional<ApiError> read_response_request(std::string_view body, Completion& into,
+                                                            UnknownFields unknown);
+
 // Reads a request's headers: content type, SLO.
 
 /// Returns whether the content type is JSON, or is absent in a request that does not come from a web page. A page of
@@ -62,4 +67,5 @@ namespace sluice::detail {
 
 #ifndef SLUICE_SERVER_COMPILED
 #include "sluice/serve/nlohmann/openai_request.inl.hpp"
+#include "sluice/serve/nlohmann/responses_request.inl.hpp"
 #endif

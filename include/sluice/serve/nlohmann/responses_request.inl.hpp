@@ -2,8 +2,8 @@
 // read_response_request: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
+#include "sluice/core/text.hpp"
 #include "sluice/serve/nlohmann/openai_request.hpp"
-#include "sluice/serve/nlohmann/responses_request.hpp"
 
 #include <nlohmann/json.hpp>
 

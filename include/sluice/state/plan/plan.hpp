@@ -16,7 +16,7 @@ namespace sluice {
 // Effort: what a plan cost to find, in search nodes, if the policy says it.
 
 /// A count of search nodes, and whether the policy said it: any assignment or addition says it, 0 included. A policy
-/// that says nothing is charged what judging its plans takes (core/judged_time.hpp).
+/// that says nothing is charged what judging its plans takes (core/stopwatch.hpp).
 ///
 /// Rejected: an optional, because `++plan.effort` is what a search writes.
 class Effort {

@@ -2,10 +2,10 @@
 // RequestRow: what the engine knows about one live request. Only the engine writes it; every policy may read it.
 #pragma once
 
-#include "sluice/core/deadlines.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/state/memory/holding.hpp"
 #include "sluice/state/view/known_spec.hpp"
+#include "sluice/workload/request.hpp"
 
 #include <algorithm>
 #include <compare>

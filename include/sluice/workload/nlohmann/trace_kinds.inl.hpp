@@ -2,7 +2,6 @@
 // TraceKind: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/core/nearest.hpp"
 #include "sluice/core/text.hpp"
 #include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/nlohmann/trace_kinds.hpp"

@@ -6,7 +6,7 @@
 #include "sluice/core/units.hpp"
 #include "sluice/records/record.hpp"
 #include "sluice/state/memory/holding.hpp"
-#include "sluice/world/kept_kv.hpp"
+#include "sluice/state/memory/tier.hpp"
 #include "sluice/world/machine/kv_store.hpp"
 
 #include <cstddef>

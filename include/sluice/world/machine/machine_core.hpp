@@ -9,7 +9,6 @@
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/state/view/view.hpp"
 #include "sluice/world/host_tier/host_tier.hpp"
-#include "sluice/world/machine/kv_reach.hpp"
 #include "sluice/world/machine/kv_sequences.hpp"
 #include "sluice/world/machine/kv_store.hpp"
 #include "sluice/world/machine/link_schedule.hpp"

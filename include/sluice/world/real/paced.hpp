@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paced: a simulated backend whose iterations take their simulated time on the wall clock.
+// Simulated backends as a server runs them. Paced: iterations take their simulated time on the wall clock. EndsAt:
+// requests end at stated lengths, before their bounds.
 #pragma once
 
 #include "sluice/world/backend.hpp"
 #include "sluice/world/real/async_thread.hpp"
 
 #include <chrono>
+#include <functional>
+#include <span>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -49,6 +53,34 @@ class Paced : public Base {
 
   Clock::time_point began_;
   Seconds launched_{0};
+};
+
+/// How many tokens a request generates. A length that the request has passed already ends nothing.
+using OutputLength = std::function<Tokens(const RequestRow&)>;
+
+template <class Base>
+class EndsAt : public Base {
+ public:
+  static constexpr bool ends_requests = true;
+
+  EndsAt(Base base, OutputLength length) : Base(std::move(base)), length_(std::move(length)) {}
+
+  template <class Transfer>
+  IterationCost wait(const Iteration& iteration, typename Transfer::State& state) {
+    const IterationCost cost = Base::template wait<Transfer>(iteration, state);
+    outcomes_.clear();
+    for (const Claim& claim : iteration.batch) {
+      const RequestRow& row = iteration.view.row(claim.slot);
+      if (claim.tokens == row.pending() && row.generated + Tokens{1} == length_(row))
+        outcomes_.push_back({claim.slot, false, {}});
+    }
+    return cost;
+  }
+  [[nodiscard]] std::span<const RequestOutcome> outcomes() const { return outcomes_; }
+
+ private:
+  OutputLength length_;
+  std::vector<RequestOutcome> outcomes_; ///< of the last iteration
 };
 
 } // namespace sluice

@@ -7,8 +7,8 @@
 #include "sluice/policy/transfer/earliest_deadline_first.hpp"
 #include "sluice/policy/transfer/fair_share.hpp"
 #include "sluice/policy/transfer/next_layer.hpp"
+#include "sluice/state/memory/tier.hpp"
 #include "sluice/world/backend.hpp"
-#include "sluice/world/kept_kv.hpp"
 #include "sluice/world/real/world.hpp"
 
 #include <cstddef>

@@ -3,9 +3,7 @@
 #pragma once
 
 #include "sluice/model/checkpoint/layer_layout.hpp"
-#include "sluice/model/checkpoint/nlohmann/decoder_config.hpp"
 #include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
-#include "sluice/model/checkpoint/nlohmann/safetensors.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -4,7 +4,7 @@
 
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/core/text.hpp"
-#include "sluice/model/checkpoint/nlohmann/safetensors.hpp"
+#include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // How PlacementEvaluator computes memory, an iteration and a window.
 #pragma once
 
-#include "sluice/core/judged_time.hpp"
+#include "sluice/core/stopwatch.hpp"
 #include "sluice/policy/placement/solver/placement_evaluator.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"
 

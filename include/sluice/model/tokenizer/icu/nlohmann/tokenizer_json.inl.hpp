@@ -3,10 +3,10 @@
 #pragma once
 
 #include "sluice/core/nlohmann/json_fields.hpp"
+#include "sluice/core/text.hpp"
 #include "sluice/model/tokenizer/byte_pair_model.hpp"
 #include "sluice/model/tokenizer/bytes.hpp"
 #include "sluice/model/tokenizer/icu/byte_pair_tokenizer.hpp"
-#include "sluice/model/tokenizer/icu/nlohmann/merge_list.hpp"
 #include "sluice/model/tokenizer/icu/nlohmann/tokenizer_json.hpp"
 #include "sluice/model/tokenizer/icu/nlohmann/tokenizer_steps.hpp"
 

@@ -2,7 +2,7 @@
 // write_process_metrics: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
-#include "sluice/serve/process_metrics.hpp"
+#include "sluice/serve/process.hpp"
 
 #include <dirent.h>
 #include <sys/resource.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
-#include "sluice/engine/equal_layers.hpp"
+#include "sluice/engine/submit.hpp"
 
 namespace sluice {
 

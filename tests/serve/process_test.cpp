@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/serve/process_metrics.hpp"
+#include "sluice/serve/process.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
