@@ -171,6 +171,8 @@ TEST_CASE("Mooncake: each malformed line is reported in one line with its place"
   const std::vector<BadText> rows = {
       {"", "trace: the trace holds no request"},
       {good_mooncake + "{\"timestamp\": 6, \"inp", "trace:2: the JSON ends too early"},
+      {"{\n \"timestamp\": 3}", "trace:1: the JSON ends too early; expected a JSON object on one line"},
+      {"{\"timestamp\": 3},", "trace:1: this is not JSON: ',' in column 17"},
       {good_mooncake + "{\"timestamp\": NaN}", "trace:2: this is not JSON"},
       {good_mooncake + "[1]", "trace:2: this is a JSON array"},
       {good_mooncake + "{}", "trace:2: timestamp is missing"},
@@ -304,7 +306,7 @@ TEST_CASE("OrbitFlow: malformed text is reported in one line with its place") {
       {"{} x", "trace:1: there is text behind the object"},
       {R"({"requests": {}})", "trace: the trace holds no request"},
       {R"({"requests": {)" + good_orbitflow + "}}", "trace: batch_size is missing"},
-      {R"({"requests": [1]})", "trace:1: this is not an object"},
+      {R"({"requests": [1]})", "trace:1: requests is no object, as in OrbitFlow's traces"},
       {R"({"requests": {)" + good_orbitflow + R"(}, "requests": {}})", "trace:1: requests appears twice"},
       {R"({"batch_size": -4, "requests": {)" + good_orbitflow + "}}", "trace: batch_size is -4"},
       {R"({"batch_size": NaN, "requests": {)" + good_orbitflow + "}}", "trace:1: this is not JSON: NaN"},
