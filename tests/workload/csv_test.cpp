@@ -151,7 +151,7 @@ TEST_CASE("each mistake in a CSV is reported in one line with its place") {
       {header + "1,2,\"3\n", "trace:2: a quoted field has no end"},
       {header + "1,\"2\"2,3\n", "trace:2: there is text behind a quoted field"},
       {header + "1,\"" + std::string(LineReader::longest_line - 8, 'a') + "\nbbbbbbbbbb\n\",3\n",
-       "trace:2: a quoted field is longer than 1 MiB"},
+       "trace:2: a quoted field is longer than 16 MiB"},
   };
   for (const auto& row : rows) {
     CAPTURE(row.text.substr(0, 100));

@@ -209,6 +209,62 @@ TEST_CASE("SGLang: a line per run, refused by name without the times of sending"
   check_client(result.requests.at(0), 3, 3, 3.5, 3.75, 7, 2);
 }
 
+TEST_CASE("inference-perf: a list of requests, with and without streaming, and as older versions wrote it") {
+  const auto one = [](double start, const std::string& info, const char* error = "null") {
+    return R"({"start_time": )" + std::to_string(start) + R"(, "end_time": )" + std::to_string(start + 2) +
+           R"(, "request": "{}", "response": "a", "info": {)" + info + R"(}, "error": )" + error + "}";
+  };
+  const std::string prompt = R"("request_metrics": {"text": {"input_tokens": 30}}, "input_tokens": 30)";
+  const LoadResult result = read_result(
+      "[\n" +
+      one(101,
+          prompt +
+              R"(, "response_metrics": {"output_tokens": 4, "output_token_times": [101.5, 102.5], "chunk_times": []})") +
+      "," + one(100, prompt + R"(, "response_metrics": null)", R"({"error_type": "x", "error_msg": "y"})") + "," +
+      one(99,
+          prompt +
+              R"(, "response_metrics": {"output_tokens": 9, "server_usage": {"prompt_tokens": 33, "completion_tokens": 8}})") +
+      "," + one(98, R"("input_tokens": 5, "output_tokens": 3, "output_token_times": [98.25, 99])") + "\n]\n");
+  CHECK(result.kind == "inference-perf");
+  CHECK(result.failed == 1);
+  CHECK(result.without_first == 1);
+  REQUIRE(result.requests.size() == 3);
+  check_client(result.requests[0], 98, 98, 98.25, 100, 5, 3);
+  check_client(result.requests[1], 99, 99, 101, 101, 33, 8);
+  check_client(result.requests[2], 101, 101, 101.5, 103, 30, 4);
+  CHECK(refusal_of("[{\"start_time\": 3, \"end_time\": 5, \"info\": {}}, ").find(":1: the JSON ends too early") == 0);
+  CHECK(refusal_of("[{\"start_time\": 3, \"end_time\": 5, \"info\": 3}]") ==
+        ": request 0: info is missing or no object; expected a request of inference-perf");
+  CHECK(refusal_of("[{\"start_time\": 3, \"end_time\": 5, \"info\": {}}]") ==
+        ": request 0: inference-perf's input_tokens is missing or no number; expected tokens, 1 or more");
+}
+
+TEST_CASE("numbers that are not finite, as Python writes them, are numbers that a file has not") {
+  // SGLang's request rate is Infinity unless one is given; a mean over no requests is NaN.
+  CHECK(read_result(R"({"request_rate": Infinity, "std_ttft_ms": NaN, "slo": -Infinity, "text": "NaN \" Infinity", )"
+                    R"("sharegpt_output_len": null, "input_lens": [7], "output_lens": [2], "ttfts": [0.5], )"
+                    R"("itls": [[0.25]], "start_times": [3.0]})"
+                    "\n")
+            .requests.size() == 1);
+  std::string vllm = vllm_bench;
+  CHECK(read_result(vllm.replace(1, 0, R"("request_rate": Infinity, )")).requests.size() == 2);
+  std::string guided = guidellm;
+  CHECK(read_result(guided.insert(1, R"("x": NaN, )")).requests.size() == 1);
+  CHECK(refusal_of(guided.replace(guided.find("0.75"), 4, "NaN"))
+            .find("GuideLLM's request_latency is missing or no number") != std::string::npos);
+}
+
+TEST_CASE("a request without generated tokens counts as failed, whichever program wrote it") {
+  std::string zero = aiperf.substr(0, aiperf.find('\n') + 1);
+  zero.replace(zero.find(R"("output_sequence_length": {"value": 2)"), 37, R"("output_sequence_length": {"value": 0)");
+  const LoadResult result = read_result(zero + aiperf);
+  CHECK(result.requests.size() == 1);
+  CHECK(result.failed == 2);
+  std::string unit = aiperf;
+  CHECK(refusal_of(unit.replace(unit.find("\"ms\""), 4, "\"min\"")) ==
+        ":1: AIPerf's time_to_first_token is in min; expected ns, us, ms, sec or s");
+}
+
 TEST_CASE("programs that read a trace find the format themselves") {
   for (const std::string& text : {vllm_bench, guidellm, aiperf, blis}) {
     const ResultFile file(text);
@@ -224,7 +280,8 @@ TEST_CASE("programs that read a trace find the format themselves") {
 }
 
 TEST_CASE("a result that cannot be used is reported in one line") {
-  CHECK(refusal_of("{}").find(": it is no load generator's result that is known; expected") == 0);
+  CHECK(refusal_of("{}").find(
+            ": it is no load generator's result that is known, and its first object has no fields; expected") == 0);
   CHECK(refusal_of(R"({"input_lens": [1], "output_lens": [1], "ttfts": [1], "itls": [[]]})") ==
         ": it is a result of vllm bench serve, and start_times is missing; expected a result of --save-detailed "
         "(start_times since vLLM 0.11)");

@@ -333,7 +333,9 @@ TEST_CASE("a trace file is opened in the format of the command line, or else in 
   write("arrival;prompt;output\n2023-11-16T18:15:46Z;1;2\n");
   CHECK(error_of("", "") == "csv");
   write("nothing of the kind\n");
-  CHECK(begins(error_of("", ""), "--trace: '" + path + "' is a trace in no known format; expected"));
+  CHECK(begins(error_of("", ""),
+               "--trace: '" + path +
+                   "' is a trace in no known format, and its first line is 'nothing of the kind'; expected"));
   CHECK(begins(find_trace(path + "nowhere").error().line(), path + "nowhere: the file cannot be opened"));
   CHECK(find_trace(folder.path.string()).error().line().find("this is a folder") != std::string::npos);
 }
@@ -387,6 +389,26 @@ TEST_CASE("a folder of sessions: requests follow each other, hashes are a sessio
   CHECK(contents[0][2] == ContentPiece{contents[1][2].id, Tokens{12}});
   CHECK(contents[2].empty());
   CHECK(contents[3][0].id != contents[0][0].id);
+  // The same sessions in one file, one a line.
+  std::string lines;
+  for (const char character : one) lines += character == '\n' ? ' ' : character;
+  std::ofstream(folder.path / "lines.jsonl") << lines << "\n" << lines << "\n";
+  auto in_lines = open_trace(*find_trace((folder.path / "lines.jsonl").string()), {});
+  REQUIRE(in_lines);
+  CHECK(*read_all(*in_lines) == requests);
+  // A subagent's requests count from its start, or from the session's, and are in the session's order of time.
+  std::ofstream(folder.path / "nested.jsonl") << R"({"block_size": 64, "requests": [
+    {"t": 5, "in": 100, "out": 40}, {"t": 20, "type": "subagent", "requests": [{"t": 1, "in": 7, "out": 1},
+    {"t": 40, "in": 8, "out": 1}]}, {"t": 30, "in": 200, "out": 4}, {"t": 50, "type": "subagent", "requests": []}]})";
+  auto nested = open_trace(*find_trace((folder.path / "nested.jsonl").string()), {});
+  REQUIRE(nested);
+  const auto of = read_all(*nested);
+  REQUIRE(of);
+  REQUIRE(of->size() == 4);
+  CHECK((*of)[1].prompt == Tokens{7});
+  CHECK((*of)[1].arrival == Seconds{16});
+  CHECK((*of)[2].prompt == Tokens{200});
+  CHECK((*of)[3].prompt == Tokens{8});
   write("a.json", R"({"block_size": 64, "requests": [{"t": 5, "in": 0, "out": 1}]})");
   const auto wrong = open_trace(*file, {});
   REQUIRE_FALSE(wrong);

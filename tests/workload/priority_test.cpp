@@ -56,8 +56,8 @@ const std::vector<Format> formats{
      }},
     {"tokens",
      [](const std::string& more) {
-       return Read(Expected<TokenIdsReader>{TokenIdsReader{lines_of(
-           two(R"("arrival_time_ns": 0, "input_toks": 1, "output_toks": 2, "input_tok_ids": [3])", more), "trace")}});
+       return Read(read_token_ids(lines_of(
+           two(R"("arrival_time_ns": 0, "input_toks": 1, "output_toks": 2, "input_tok_ids": [3])", more), "trace")));
      }},
     {"aiperf",
      [](const std::string& more) {

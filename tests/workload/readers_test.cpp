@@ -128,7 +128,7 @@ TEST_CASE("Azure CSV: each malformed line is reported in one line with its place
            ",1,1\n",
        "trace:2: TIMESTAMP is '20?3?'"},
       {header + good_csv + "2023-11-16 18:15:40,1,1\n", "trace:3: the request arrives 6.680590 s before"},
-      {header + std::string(LineReader::longest_line + 1, '7'), "trace:2: the line is longer than 1 MiB"},
+      {header + std::string(LineReader::longest_line + 1, '7'), "trace:2: the line is longer than 16 MiB"},
   };
   for (const BadText& row : rows) CHECK(error_of(azure_of(row.text)).substr(0, row.line.size()) == row.line);
 }
@@ -155,37 +155,24 @@ TEST_CASE("Mooncake: hash_ids name the prompt's blocks of 512 tokens, the last o
   CHECK(reader.content().empty());
 }
 
-TEST_CASE("token ids: a request's content is its prompt, then its answer") {
-  auto reader = reader_of<TokenIdsReader>(
-      R"({"input_toks": 2, "output_toks": 1, "arrival_time_ns": 2000000000, "input_tok_ids": [7, 8], "output_tok_ids": [9]})"
-      "\n"
-      R"({"input_toks": 1, "output_toks": 4, "arrival_time_ns": 3500000000, "input_tok_ids": [7]})");
-  const auto first = reader.next();
-  REQUIRE(first);
-  CHECK((*first)->arrival == Seconds{0});
-  const std::vector<ContentPiece> content(reader.content().begin(), reader.content().end());
-  CHECK(content == std::vector<ContentPiece>{{7, Tokens{1}}, {8, Tokens{1}}, {9, Tokens{1}}});
-  const auto second = reader.next();
-  REQUIRE(second);
-  CHECK((*second)->arrival == Seconds{1.5});
-  CHECK((*second)->output == Tokens{4});
-  CHECK(reader.content().size() == 1);
-}
-
-TEST_CASE("token ids: each malformed line is reported in one line with its place") {
-  const std::string head = R"({"input_toks": 2, "output_toks": 1, "arrival_time_ns": 5, )";
-  CHECK(error_of(reader_of<TokenIdsReader>(head + R"("x": 1})")) ==
-        "trace:1: input_tok_ids is missing or no list; expected a list of 2 token ids");
-  CHECK(error_of(reader_of<TokenIdsReader>(head + R"("input_tok_ids": [1]})")) ==
-        "trace:1: input_tok_ids has 1 ids; expected a list of 2 token ids");
-  CHECK(error_of(reader_of<TokenIdsReader>(head + R"("input_tok_ids": [1, -2]})")) ==
-        "trace:1: input_tok_ids holds something else than whole numbers from 0; expected a list of 2 token ids");
+TEST_CASE("Mooncake: timestamps in another unit, where the user says so") {
+  MooncakeFormat format;
+  format.set_unit(0);
+  MooncakeReader reader(sluice_test::lines_of(R"({"timestamp": 3, "input_length": 7, "output_length": 3})"
+                                              "\n"
+                                              R"({"timestamp": 4.5, "input_length": 7, "output_length": 3})",
+                                              "trace"),
+                        format);
+  REQUIRE(reader.next());
+  CHECK((*reader.next())->arrival == Seconds{1.5});
 }
 
 TEST_CASE("Mooncake: each malformed line is reported in one line with its place") {
   const std::vector<BadText> rows = {
       {"", "trace: the trace holds no request"},
       {good_mooncake + "{\"timestamp\": 6, \"inp", "trace:2: the JSON ends too early"},
+      {"{\n \"timestamp\": 3}", "trace:1: the JSON ends too early; expected a JSON object on one line"},
+      {"{\"timestamp\": 3},", "trace:1: this is not JSON: ',' in column 17"},
       {good_mooncake + "{\"timestamp\": NaN}", "trace:2: this is not JSON"},
       {good_mooncake + "[1]", "trace:2: this is a JSON array"},
       {good_mooncake + "{}", "trace:2: timestamp is missing"},
@@ -319,7 +306,7 @@ TEST_CASE("OrbitFlow: malformed text is reported in one line with its place") {
       {"{} x", "trace:1: there is text behind the object"},
       {R"({"requests": {}})", "trace: the trace holds no request"},
       {R"({"requests": {)" + good_orbitflow + "}}", "trace: batch_size is missing"},
-      {R"({"requests": [1]})", "trace:1: this is not an object"},
+      {R"({"requests": [1]})", "trace:1: requests is no object, as in OrbitFlow's traces"},
       {R"({"requests": {)" + good_orbitflow + R"(}, "requests": {}})", "trace:1: requests appears twice"},
       {R"({"batch_size": -4, "requests": {)" + good_orbitflow + "}}", "trace: batch_size is -4"},
       {R"({"batch_size": NaN, "requests": {)" + good_orbitflow + "}}", "trace:1: this is not JSON: NaN"},

@@ -46,8 +46,8 @@ ReadHints mooncake(const std::string& hints) {
       MooncakeReader{lines_of(line(R"("timestamp": 0, "input_length": 5, "output_length": 2)", hints), "trace")}});
 }
 ReadHints tokens(const std::string& hints) {
-  return ReadHints(Expected<TokenIdsReader>{TokenIdsReader{lines_of(
-      line(R"("arrival_time_ns": 0, "input_toks": 1, "output_toks": 2, "input_tok_ids": [3])", hints), "trace")}});
+  return ReadHints(read_token_ids(lines_of(
+      line(R"("arrival_time_ns": 0, "input_toks": 1, "output_toks": 2, "input_tok_ids": [3])", hints), "trace")));
 }
 ReadHints aiperf(const std::string& hints) {
   return ReadHints(read_aiperf_sessions(

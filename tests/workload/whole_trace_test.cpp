@@ -99,10 +99,80 @@ TEST_CASE("AIPerf's sessions: a delay counts from the answer, a timestamp is an 
   CHECK(read.contents[4][0] == ContentPiece{1, Tokens{512}});
 }
 
+TEST_CASE("Bailian: lines may be in any order, and a chat still follows its parent") {
+  const std::size_t second = chats.find('\n', chats.find('\n') + 1) + 1;
+  const Read sorted = read_whole(read_bailian(lines_of(chats, "trace")));
+  const Read turned = read_whole(read_bailian(lines_of(chats.substr(second) + chats.substr(0, second), "trace")));
+  CHECK(turned.requests == sorted.requests);
+  CHECK(turned.contents == sorted.contents);
+}
+
+TEST_CASE(
+    "token ids: a request's content is its prompt, then its answer; requests may be in any order, or without ids") {
+  const Read read = read_whole(read_token_ids(lines_of(
+      R"({"input_toks": 1, "output_toks": 4, "arrival_time_ns": 3500000000, "input_tok_ids": [7], "output_tok_ids": null})"
+      "\n"
+      R"({"input_toks": 2, "output_toks": 1, "arrival_time_ns": 2000000000, "input_tok_ids": [7, 8], "output_tok_ids": [9]})"
+      "\n"
+      R"({"input_toks": 5, "output_toks": 1, "arrival_time_ns": 4000000000})",
+      "trace")));
+  REQUIRE(read.requests.size() == 3);
+  CHECK(read.requests[0].arrival == Seconds{0});
+  CHECK(read.contents[0] == std::vector<ContentPiece>{{7, Tokens{1}}, {8, Tokens{1}}, {9, Tokens{1}}});
+  CHECK(read.requests[1].arrival == Seconds{1.5});
+  CHECK(read.requests[1].output == Tokens{4});
+  CHECK(read.contents[1].size() == 1);
+  CHECK(read.requests[2].prompt == Tokens{5});
+  CHECK(read.contents[2].empty());
+}
+
+TEST_CASE("token ids: sub_requests are a session, each after the tool of the one before") {
+  const Read read = read_whole(read_token_ids(lines_of(
+      R"({"arrival_time_ns": 1000000000, "input_toks": 3, "output_toks": 2})"
+      "\n"
+      R"({"session_id": "s", "arrival_time_ns": 2000000000, "sub_requests": [)"
+      R"({"input_toks": 2, "output_toks": 1, "tool_duration_ns": 500000000, "input_tok_ids": [1, 2], "output_tok_ids": [3]}, )"
+      R"({"input_toks": 4, "output_toks": 1, "input_tok_ids": [1, 2, 4, 5]}, {"input_toks": 6, "output_toks": 1}]})",
+      "trace")));
+  REQUIRE(read.requests.size() == 4);
+  CHECK(read.requests[0].session == 0);
+  CHECK_FALSE(read.requests[1].follows);
+  CHECK(read.requests[1].arrival == Seconds{1});
+  CHECK(read.requests[2].follows);
+  CHECK(read.requests[2].delay == Seconds{0.5});
+  CHECK(read.requests[3].delay == Seconds{0});
+  CHECK(read.requests[3].session == read.requests[1].session);
+  // The answer is the file's, not what the next prompt has there.
+  CHECK(read.contents[1] == std::vector<ContentPiece>{{1, Tokens{1}}, {2, Tokens{1}}, {3, Tokens{1}}});
+}
+
+TEST_CASE("token ids: each malformed line is reported in one line with its place") {
+  const std::string head = R"({"input_toks": 2, "output_toks": 1, "arrival_time_ns": 5, )";
+  const auto refusal = [&](const std::string& rest) {
+    return refusal_of(read_token_ids(lines_of(head + rest + "}", "trace")));
+  };
+  CHECK(refusal(R"("input_tok_ids": 3)") ==
+        "trace:1: input_tok_ids is missing or no list; expected a list of 2 token ids");
+  CHECK(refusal(R"("input_tok_ids": [1])") == "trace:1: input_tok_ids has 1 ids; expected a list of 2 token ids");
+  CHECK(refusal(R"("input_tok_ids": [1, -2])") ==
+        "trace:1: input_tok_ids holds something else than whole numbers from 0; expected a list of 2 token ids");
+  CHECK(refusal(R"("sub_requests": 3)") == "trace:1: sub_requests is no list; expected a list of requests");
+  CHECK(refusal(R"("sub_requests": [3])") ==
+        "trace:1: sub_request 1: this is no object; expected input_toks and output_toks");
+  CHECK(refusal(R"("sub_requests": [{"input_toks": 2}])") ==
+        "trace:1: sub_request 1: output_toks is missing; expected a whole number from 1 to 268435456");
+  const std::string session =
+      R"({"session_id": "a", "arrival_time_ns": 5, "sub_requests": [{"input_toks": 1, "output_toks": 1}]})";
+  CHECK(refusal_of(read_token_ids(lines_of(session + "\n" + session, "trace"))) ==
+        "trace:2: session_id a is there twice; expected once, with all its sub_requests");
+  CHECK(refusal_of(read_token_ids(lines_of(R"({"arrival_time_ns": 5, "sub_requests": []})", "trace"))) ==
+        "trace: the trace holds no request; expected at least one request");
+}
+
 TEST_CASE("BurstGPT: failed lines are left out and counted, turns of a session follow each other") {
   const std::string head = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n";
   const std::string plain = head + "5,ChatGPT,472,18,490,Conversation log\n6,ChatGPT,0,0,0,Conversation log\n"
-                                   "7,ChatGPT,9,0,9,API log\n45,GPT-4,417,276,693,Conversation log\n";
+                                   "7,ChatGPT,9,0.0,9,API log\n45,GPT-4,417,276,693,Conversation log\n";
   const Read read = read_whole(read_burstgpt(lines_of(plain, "trace")));
   REQUIRE(read.requests.size() == 2);
   CHECK(read.remark == "2 failed requests of 0 tokens left out");
@@ -156,15 +226,29 @@ TEST_CASE("a trace that was recognised says what it was read as, with its first 
     if (!requests) return requests.error().line();
     return taken_for_text(trace->workload(), *requests);
   };
-  CHECK(caption(chats) == "read as Bailian's usage trace (chat_id): arrivals from 0 to 39.5 s as recorded, later turns "
-                          "after the answer before");
+  CHECK(caption(chats) ==
+        "read as Bailian's usage trace (chat_id), timestamps in seconds: arrivals from 0 to 39.5 s as "
+        "recorded, later turns after the answer before");
   const std::string mooncake = R"({"timestamp": 1000, "input_length": 40, "output_length": 3})"
                                "\n"
                                R"({"timestamp": 1500, "input_length": 40, "output_length": 3, "hash_ids": [1, 2, 3]})"
                                "\n";
   CHECK(caption(mooncake).find(":2: hash_ids has 3 numbers for 40 prompt tokens") != std::string::npos);
-  CHECK(caption(mooncake, {.block = 16}) == "read as Mooncake's trace (input_length): arrivals from 0 to 0.5 s");
+  CHECK(caption(mooncake, {.block = 16}) == "read as Mooncake's trace (input_length), timestamps in "
+                                            "milliseconds: arrivals from 0 to 0.5 s");
   CHECK(caption(mooncake, {.format = "mooncake", .block = 16}).empty()); // the user said so
+  // GuideLLM's traces have the same fields, and seconds.
+  const std::string halves = R"({"timestamp": 0, "input_length": 40, "output_length": 3})"
+                             "\n"
+                             R"({"timestamp": 0.5, "input_length": 40, "output_length": 3})"
+                             "\n";
+  CHECK(caption(halves) == path + ":2: timestamp has a fraction, which whole milliseconds have not; expected --format "
+                                  "mooncake --trace-columns unit=s, or another unit");
+  CHECK(caption(halves, {.format = "mooncake"}).empty());
+  CHECK(caption(halves, {.format = "mooncake", .columns = "unit=s"}).empty());
+  CHECK(caption(halves, {.format = "mooncake", .columns = "unit=s,prompt=in"}) ==
+        "--trace-columns: the format is 'mooncake'; expected --format csv, or none, or unit= alone with --format "
+        "mooncake");
   CHECK(caption(chats, {.format = "mooncake"}) ==
         path + ":1: it has chat_id, which Mooncake's traces have not; expected --format bailian, or a line without it");
   CHECK(caption("arrival,prompt,output\n0,1,1\n", {.block = 16}) ==
@@ -181,7 +265,9 @@ TEST_CASE("every format has a kind, every kind a sign, and no kind hides another
   for (const TraceKind& kind : trace_kinds()) {
     INFO(kind.name);
     CHECK(find_format(name(kind.format)));
-    std::string text = kind.json ? "{\n" : ""; // also where an object begins on one line and continues on the next
+    std::string text = kind.list   ? "[ {\n"
+                       : kind.json ? "{\n"
+                                   : ""; // also where an object begins on one line and continues on the next
     for (const std::string_view sign : kind.signs)
       if (!sign.empty())
         text += kind.json ? "\"" + std::string{sign} + "\": [{\"chat_id\": 1}],\n" : std::string{sign} + ";";
@@ -190,4 +276,36 @@ TEST_CASE("every format has a kind, every kind a sign, and no kind hides another
     REQUIRE(told);
     CHECK(*told == &kind);
   }
+}
+
+TEST_CASE("a file of no requests is refused by its name, with what would be right") {
+  const sluice_test::TemporaryFolder folder;
+  const std::string path = (folder.path / "trace").string();
+  const auto refusal = [&](const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+    const Expected<TraceFile> file = find_trace(path);
+    return file ? "no error" : file.error().line();
+  };
+  const auto line = [&](std::string_view name, std::string_view right) {
+    return "--trace: '" + path + "' is a trace in no known format, and it is " + std::string{name} + "; expected " +
+           std::string{right};
+  };
+  for (const OtherKind& kind : other_kinds()) {
+    INFO(kind.name);
+    std::string fields, columns;
+    for (const std::string_view sign : kind.signs) {
+      if (sign.empty()) continue;
+      if (kind.form == OtherKind::Form::text)
+        CHECK(refusal(std::string{sign} + " 3\nx") == line(kind.name, kind.right));
+      fields += "\"" + std::string{sign} + "\": Infinity, ";
+      columns += std::string{sign} + ",";
+    }
+    if (kind.form == OtherKind::Form::object) CHECK(refusal("{" + fields + "\"x\": 1}") == line(kind.name, kind.right));
+    if (kind.form == OtherKind::Form::list)
+      CHECK(refusal("[\n{" + fields + "\"x\": 1}]") == line(kind.name, kind.right));
+    if (kind.form == OtherKind::Form::table) CHECK(refusal(columns + "x,y\n1\n") == line(kind.name, kind.right));
+  }
+  CHECK(refusal("[{\"timestamp\": 0, \"input_length\": 3}]") ==
+        line("one JSON list of objects of Mooncake's trace (input_length)", "one object per line (jq -c '.[]')"));
+  CHECK(refusal("# a comment\n1,2,3\n").find("and its first line is '# a comment'; expected") != std::string::npos);
 }

@@ -82,11 +82,12 @@ inline Expected<OffloadSettings> read_offloading(const nlohmann::json& settings,
                                                  OffloadBy by) {
   const bool real = by == OffloadBy::machine;
   const JsonFields fields(settings, where);
-  if (fields.has("num_cpu_blocks") && !fields.has("cpu_bytes_to_use"))
+  if (fields.has("num_cpu_blocks") && !fields.has("cpu_bytes_to_use")) // with it, the older name is not read
     return Error{ErrorCode::unsupported, where, "num_cpu_blocks counts blocks, whose bytes the model decides",
                  "cpu_bytes_to_use, in bytes"};
-  if (Status known = fields.only(
-          {"cpu_bytes_to_use", "block_size", "eviction_policy", "spec_name", "offload_prompt_only", "store_threshold"});
+  if (Status known =
+          fields.only({"cpu_bytes_to_use", "block_size", "eviction_policy", "spec_name", "offload_prompt_only",
+                       "store_threshold", "num_cpu_blocks", "max_tracker_size", "blocks_per_chunk"});
       !known)
     return known.error();
   const std::vector<nlohmann::json> lru{"lru"}, lru_arc{"lru", "arc"}, prompts{true}, any{true, false};
@@ -98,14 +99,16 @@ inline Expected<OffloadSettings> read_offloading(const nlohmann::json& settings,
             {"CPUOffloadingSpec"},
             real ? "--disk-cache is the memory below the host" : "use --lower-tiers for memories below the host"},
            {"offload_prompt_only", real ? any : prompts, "VllmOffload writes no answers here"},
-           {"store_threshold", {0}, "every block is stored at its first use"}});
+           {"blocks_per_chunk", {1}, "the blocks of the host are those of the device"},
+           {"store_threshold", {0, 1}, "every block is stored at its first use"}});
       !only)
     return only.error();
-  const Expected<std::int64_t> bytes = fields.whole("cpu_bytes_to_use", 1, std::numeric_limits<std::int64_t>::max());
+  // vLLM takes the whole part, so 1e10 is as good as 10000000000.
+  const Expected<double> bytes = fields.number("cpu_bytes_to_use", 1, 0x1p62, "bytes, 1 or more");
   if (!bytes) return bytes.error();
   OffloadSettings read;
   read.system = "VllmOffload";
-  read.host_bytes = *bytes;
+  read.host_bytes = static_cast<std::int64_t>(*bytes);
   read.answers = settings.value("offload_prompt_only", nlohmann::json(true)) == false;
   if (fields.has("eviction_policy")) read.evicts = settings["eviction_policy"];
   return read;
@@ -114,8 +117,15 @@ inline Expected<OffloadSettings> read_offloading(const nlohmann::json& settings,
 inline Expected<OffloadSettings> read_lmcache(const nlohmann::json& settings, const std::string& where, OffloadBy by) {
   const bool real = by == OffloadBy::machine;
   const JsonFields fields(settings, where);
-  if (Status known = fields.only({"chunk_size", "local_cpu", "max_local_cpu_size", "local_disk", "max_local_disk_size",
-                                  "cache_policy", "use_layerwise", "save_decode_cache", "save_unfull_chunk"});
+  if (Status known =
+          fields.only({"chunk_size", "local_cpu", "max_local_cpu_size", "local_disk", "max_local_disk_size",
+                       "cache_policy", "use_layerwise", "save_decode_cache", "save_unfull_chunk",
+                       // These are checked below, or change neither what is kept nor when.
+                       "remote_url", "remote_serde", "enable_blending", "enable_p2p", "enable_pd", "enable_controller",
+                       "enable_async_loading", "min_retrieve_tokens", "gds_path", "reserve_local_cpu_size",
+                       "blocking_timeout_secs", "lookup_timeout_ms", "pre_caching_hash_algorithm", "numa_mode",
+                       "py_enable_gc", "lmcache_instance_id", "internal_api_server_enabled", "internal_api_server_host",
+                       "local_cpu_use_hugepages", "internal_api_server_port_start", "local_disk_path_sharding"});
       !known)
     return known.error();
   const std::vector<nlohmann::json> lru{"LRU"}, lru_lfu{"LRU", "LFU"}, prompts{false}, any{true, false};
@@ -128,7 +138,18 @@ inline Expected<OffloadSettings> read_lmcache(const nlohmann::json& settings, co
             {real},
             real ? "requests load layer by layer here" : "Lmcache loads and saves in the step here"},
            {"save_decode_cache", real ? any : prompts, "Lmcache writes no answers here"},
-           {"save_unfull_chunk", {false}, "only whole blocks are kept here"}});
+           {"save_unfull_chunk", {false}, "only whole blocks are kept here"},
+           {"remote_url",
+            {nullptr},
+            real ? "--disk-cache is the memory below the host" : "use --lower-tiers for memories below the host"},
+           {"enable_blending", {false}, "only prefixes are found here"},
+           {"enable_p2p", {false}, "one server both writes and reads"},
+           {"enable_pd", {false}, "one server both writes and reads"},
+           {"enable_controller", {false}, "one server both writes and reads"},
+           {"enable_async_loading", {false}, "requests wait for what they load here"},
+           {"min_retrieve_tokens", {0}, "everything that is found is loaded here"},
+           {"gds_path", {nullptr}, "the host's memory is between device and disk here"},
+           {"reserve_local_cpu_size", {0}, "the host's memory is as large as max_local_cpu_size says"}});
       !only)
     return only.error();
   OffloadSettings read;
@@ -165,7 +186,8 @@ inline Expected<OffloadSettings> read_hicache(const nlohmann::json& settings, co
   const JsonFields fields(settings, where);
   if (Status known =
           fields.only({"enable_hierarchical_cache", "page_size", "hicache_ratio", "hicache_size",
-                       "hicache_write_policy", "hicache_io_backend", "hicache_mem_layout", "hicache_storage_backend"});
+                       "hicache_write_policy", "hicache_io_backend", "hicache_mem_layout", "hicache_storage_backend",
+                       "hicache_storage_prefetch_policy"}); // which only a storage backend reads
       !known)
     return known.error();
   const std::vector<nlohmann::json> through{"write_through"}, both{"write_through", "write_back"};
@@ -267,7 +289,9 @@ inline Status check_flat(const nlohmann::json& settings, const std::string& wher
   for (const auto& [key, value] : settings.items())
     if (value.is_structured() && key != except)
       return Error{ErrorCode::unsupported, where, "'" + excerpt(key) + "' is nested",
-                   "a number, a text, true or false"};
+                   key == "secondary_tiers"
+                       ? "no such field: --lower-tiers, or a machine's --disk-cache, is below the host"
+                       : "a number, a text, true or false"};
   return {};
 }
 
@@ -334,7 +358,16 @@ inline Expected<OffloadSettings> read_vllm(const nlohmann::json& config, const s
   constexpr const char* connectors = "OffloadingConnector or LMCacheConnectorV1";
   const Expected<std::string> connector = fields.text("kv_connector", connectors);
   if (!connector) return connector.error();
-  if (Status known = fields.only({"kv_connector", "kv_role", "kv_connector_extra_config", "engine_id"}); !known)
+  if (*connector != "OffloadingConnector" && *connector != "LMCacheConnectorV1")
+    return Error{
+        ErrorCode::unsupported, where, "kv_connector is '" + excerpt(*connector) + "', which no system here is",
+        *connector == "MultiConnector" ? "one of its connectors alone, " + std::string{connectors} : connectors};
+  // The other fields are about servers that exchange KV.
+  if (Status known =
+          fields.only({"kv_connector", "kv_role", "kv_connector_extra_config", "engine_id", "kv_buffer_device",
+                       "kv_buffer_size", "kv_rank", "kv_parallel_size", "kv_ip", "kv_port", "kv_load_failure_policy",
+                       "kv_connector_module_path", "enable_permute_local_kv"});
+      !known)
     return known.error();
   if (Status only = check_only(config, where, {{"kv_role", {"kv_both"}, "one server both writes and reads"}}); !only)
     return only.error();
@@ -349,18 +382,30 @@ inline Expected<OffloadSettings> read_vllm(const nlohmann::json& config, const s
     settings = given;
   }
   if (*connector == "OffloadingConnector") return read_offloading(settings, inside, by);
-  if (*connector != "LMCacheConnectorV1")
-    return Error{ErrorCode::unsupported, where,
-                 "kv_connector is '" + excerpt(*connector) + "', which no system here is", connectors};
   nlohmann::json own = nlohmann::json::object();
   for (const auto& [key, value] : settings.items()) {
     constexpr std::string_view prefix = "lmcache.";
+    if (key == "use_native") continue; // which of two implementations
     if (!key.starts_with(prefix))
       return Error{ErrorCode::bad_input, inside, "there is no field '" + excerpt(key) + "'",
                    "names such as lmcache.max_local_cpu_size"};
     own[key.substr(prefix.size())] = value;
   }
   return read_lmcache(own, inside, by);
+}
+
+/// vLLM's flags of offloading, without its JSON.
+inline Expected<OffloadSettings> read_vllm_flags(const nlohmann::json& settings, const std::string& where,
+                                                 OffloadBy by) {
+  const JsonFields fields(settings, where);
+  if (Status known = fields.only({"kv_offloading_size", "kv_offloading_backend"}); !known) return known.error();
+  const Expected<std::int64_t> bytes = read_size(fields, "kv_offloading_size", gib, "GiB, above 0");
+  if (!bytes) return bytes.error();
+  const nlohmann::json backend = settings.value("kv_offloading_backend", nlohmann::json("native"));
+  if (backend == "native") return read_offloading({{"cpu_bytes_to_use", *bytes}}, where, by);
+  if (backend == "lmcache") return read_lmcache({{"max_local_cpu_size", static_cast<double>(*bytes) / gib}}, where, by);
+  return Error{ErrorCode::unsupported, where, "kv_offloading_backend is " + excerpt(backend.dump()),
+               "native or lmcache"};
 }
 
 inline Expected<OffloadSettings> read_content(const std::string& content, const std::string& where, OffloadBy by) {
@@ -376,6 +421,11 @@ inline Expected<OffloadSettings> read_content(const std::string& content, const 
   } else if (Status text = check_utf8(content, where); !text) {
     return text.error();
   } else if (has_flags(content)) {
+    // A command line of vLLM's has the JSON in it.
+    const std::size_t flag = content.find("--kv-transfer-config"), open = content.find('{', flag),
+                      close = content.rfind('}');
+    if (flag != std::string::npos && open != std::string::npos && close != std::string::npos && close > open)
+      return read_content(content.substr(open, close + 1 - open), where, by);
     settings = read_flags(content);
   } else {
     Expected<nlohmann::json> lines = read_lines(content, where);
@@ -387,6 +437,8 @@ inline Expected<OffloadSettings> read_content(const std::string& content, const 
     hicache = hicache || key.starts_with("hicache") || key.starts_with("enable-hier") || key.starts_with("enable_hier");
     lmcache = lmcache || key == "chunk_size" || key.starts_with("local_") || key.starts_with("max_local_");
   }
+  if (settings.contains("kv-offloading-size") || settings.contains("kv_offloading_size"))
+    return read_vllm_flags(with_underscores(settings), where, by);
   if (hicache) return read_hicache(with_underscores(settings), where, by);
   if (lmcache) return read_lmcache(settings, where, by);
   return Error{ErrorCode::unsupported, where,
@@ -404,7 +456,8 @@ inline Expected<OffloadSettings> read_content(const std::string& content, const 
                                                                              const std::string& flag, OffloadBy by) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool itself =
-      first != std::string::npos && (text[first] == '{' || std::string_view{text}.substr(first).starts_with("--"));
+      first != std::string::npos && (text[first] == '{' || std::string_view{text}.substr(first).starts_with("--") ||
+                                     text.find(" --") != std::string::npos); // a command line: no file's name
   if (itself) return offload_detail::read_content(text, flag, by);
   const sluice::Expected<std::string> file = sluice::read_json_text(text, std::size_t{1} << 20);
   if (!file) return file.error();

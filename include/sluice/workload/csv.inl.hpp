@@ -96,7 +96,8 @@ SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> CsvReader::next() {
     if (Status status = read_header(); !status) return status.error();
   }
   Expected<bool> more = records_.next(cells_);
-  const auto failed = [&] { return cells_[place_[1]] == "0" || cells_[place_[2]] == "0"; };
+  const auto none = [this](std::size_t place) { return number(with_point(cells_[place])).value == 0; };
+  const auto failed = [&] { return none(place_[1]) || none(place_[2]); };
   for (; columns_.zero_is_failure && more && *more && cells_.size() == width_ && failed(); more = records_.next(cells_))
     ++skipped_;
   if (!more) return more.error();

@@ -25,8 +25,9 @@ namespace sluice {
 /// "CSV (Macintosh)") and without a leading byte order mark. Empty lines are skipped, but counted.
 class LineReader {
  public:
-  /// Longer lines are errors: a trace's longest line has a few KiB, and a binary file may have no line end.
-  static constexpr std::size_t longest_line = std::size_t{1} << 20;
+  /// Longer lines are errors: a trace's longest line, a session with its token ids, has a few MiB, and a binary file
+  /// may have no line end.
+  static constexpr std::size_t longest_line = std::size_t{16} << 20;
 
   /// Error messages begin with `name`, a file's path.
   LineReader(std::unique_ptr<std::istream> stream, std::string name);

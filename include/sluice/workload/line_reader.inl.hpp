@@ -36,7 +36,7 @@ SLUICE_READERS_INLINE Expected<std::optional<std::string_view>> LineReader::next
       line_ += rest.substr(0, newline);
       begin_ += open ? rest.size() : newline + 1;
       if (line_.size() > longest_line) {
-        return Error{ErrorCode::bad_input, where(), "the line is longer than 1 MiB", "one request a line"};
+        return Error{ErrorCode::bad_input, where(), "the line is longer than 16 MiB", "one request a line"};
       }
     }
     if (number_ == 1 && line_.rfind("\xef\xbb\xbf", 0) == 0) line_.erase(0, 3);
@@ -90,7 +90,7 @@ SLUICE_READERS_INLINE Expected<bool> CsvRecords::next(std::vector<std::string>& 
         }
         field += '\n';
         if (field.size() > LineReader::longest_line)
-          return Error{ErrorCode::bad_input, where(), "a quoted field is longer than 1 MiB", "a closing quote"};
+          return Error{ErrorCode::bad_input, where(), "a quoted field is longer than 16 MiB", "a closing quote"};
         line = lines_.next();
         if (!line) return line.error();
         if (!*line) return Error{ErrorCode::bad_input, where(), "a quoted field has no end", "a closing quote"};

@@ -137,7 +137,7 @@ TEST_CASE("read_completion refuses by name every field that would change an answ
   const json of_chat = json::parse(R"({"tools":[{"type":"function"}],"tool_choice":"required","functions":[{}],
     "function_call":{"name":"f"},"modalities":["audio"],"audio":{"voice":"a"},"prediction":{},"reasoning_effort":"low",
     "verbosity":"low","web_search_options":{},"add_special_tokens":true,"add_generation_prompt":false,
-    "continue_final_message":true,"documents":[{}],"chat_template":"x","chat_template_kwargs":{},
+    "continue_final_message":true,"documents":[{}],"chat_template":"x","chat_template_kwargs":{"x":1},
     "mm_processor_kwargs":{}})");
   const json of_text = json::parse(R"({"suffix":"x","add_special_tokens":false,"prompt_embeds":"x"})");
   const json harmless = json::parse(R"({"user":"u","metadata":{"a":"b"},"store":true,"service_tier":"auto",
@@ -168,6 +168,13 @@ TEST_CASE("a field whose value has no effect passes, whichever way it is written
                             R"("tools":null,"tool_choice":"auto")", R"("response_format":{"type":"text","x":null})",
                             R"("function_call":"auto")"})
     CHECK_MESSAGE(wrong(chat_with(field)) == "", field);
+  // Null asks for nothing, also of a field that nobody knows; so does no argument for the template.
+  for (const char* field : {R"("moderation":null)", R"("chat_template_kwargs":{})",
+                            R"("chat_template_kwargs":{"x":null})", R"("stream":true,"stream_options":{"usage":null})"})
+    CHECK_MESSAGE(wrong(chat_with(field)) == "", field);
+  CHECK(wrong(R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","thinking_blocks":null},)"
+              R"({"role":"user","content":"c"}]})",
+              true) == "");
   CHECK(wrong(chat_with(R"("tool_choice":"auto","tools":[{"type":"function"}])")).starts_with("tools|"));
   CHECK(wrong(chat_with(R"("tool_choice":"required")")).starts_with("tool_choice|"));
   CHECK(wrong(chat_with(R"("response_format":{"type":"text","strict":true})")).starts_with("response_format|"));

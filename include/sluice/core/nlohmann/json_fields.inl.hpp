@@ -143,9 +143,10 @@ SLUICE_READERS_INLINE Expected<nlohmann::json> parse_json_object(std::string_vie
     const std::string_view read = text.substr(0, failed.at);
     std::int64_t line = first_line.value_or(1);
     for (const char character : read) line += character == '\n';
-    if (failed.at >= text.size())
+    // A comma behind a whole object is the last character, too.
+    if (failed.at >= text.size() && !(failed.open.empty() && text.ends_with(',')))
       return Error{ErrorCode::bad_input, where + ":" + std::to_string(line), "the JSON ends too early",
-                   "a JSON object"};
+                   first_line && line == *first_line ? "a JSON object on one line" : "a JSON object"};
     // What was read last, from the beginning of the word in which it failed: "nan", "1e999", "}".
     std::size_t begin = failed.at > 0 ? failed.at - 1 : 0;
     const auto in_word = [&](std::size_t i) {

@@ -68,7 +68,7 @@ inline constexpr UnsupportedField chat_unsupported[]{{"tools", "[]"},
                                                      {"continue_final_message", "false"},
                                                      {"documents", "null"},
                                                      {"chat_template", "null"},
-                                                     {"chat_template_kwargs", "null"},
+                                                     {"chat_template_kwargs", "{}"},
                                                      {"mm_processor_kwargs", "null"},
                                                      {"media_io_kwargs", "null"}};
 
@@ -78,7 +78,8 @@ inline constexpr std::string_view stream_known[]{"include_usage", "include_obfus
 /// Returns whether a list of names contains a name.
 [[nodiscard]] bool lists(std::span<const std::string_view> names, std::string_view name);
 
-/// Returns the error for the first field of `object` that no list contains. `param`: the prefix of the name in the
+/// Returns the error for the first field of `object` that no list contains. Null asks for nothing: clients write it for
+/// fields of other servers' APIs. `param`: the prefix of the name in the
 /// error ("slo.").
 [[nodiscard]] std::optional<ApiError> only_fields(const nlohmann::json& object, const std::string& param,
                                                   std::string_view where, std::span<const std::string_view> known);

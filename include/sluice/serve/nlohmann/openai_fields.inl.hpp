@@ -90,7 +90,7 @@ SLUICE_SERVER_INLINE std::optional<ApiError> only_fields(const nlohmann::json& o
                                                          std::string_view where,
                                                          std::span<const std::string_view> known) {
   for (auto field = object.begin(); field != object.end(); ++field)
-    if (!lists(known, field.key())) return unknown_field(param + field.key(), where, known);
+    if (!field->is_null() && !lists(known, field.key())) return unknown_field(param + field.key(), where, known);
   return std::nullopt;
 }
 

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentSessionsReader: reads recorded sessions of coding agents, one file each.
+// AgentSessionsReader: reads recorded sessions of coding agents, one file or line each.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
+#include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/reader.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace sluice {
 
-/// The traces of kv-cache-tester (callanjfox, Apache-2.0): one session per file, or a folder of such files, read in the
-/// order of their names. A file has `block_size` and `requests`; a request has `t` (seconds from the session's start),
-/// `in` and `out` (tokens), `hash_ids` (one number per started block of the prompt, valid only in this session) and
-/// `api_time`, the duration of its answer.
+/// The traces of kv-cache-tester (callanjfox, Apache-2.0): one session per file or per line, or a folder of such files,
+/// read in the order of their names. A session has `block_size` and `requests`; a request has `t` (seconds from the
+/// session's start), `in` and `out` (tokens), `hash_ids` (one number per started block of the prompt, valid only in
+/// this session) and `api_time`, the duration of its answer. An entry of a subagent has requests itself, whose `t`
+/// counts from the session's or from the entry's start; they are the session's, too, in order of time.
 ///
 /// Each request follows the previous one. The gap is the recorded time between the previous one's end and its own start
 /// (`think_time` in the file, recomputed from `t` and `api_time`), at most `longest_delay`, as in the tool's own
@@ -46,9 +49,11 @@ class AgentSessionsReader {
   AgentSessionsReader() = default;
 
   Status read_session();
-  Status read_session(const nlohmann::json& file);
+  Status read_session(const nlohmann::json& file, const std::string& path);
 
   std::vector<std::string> files_;
+  std::optional<LineReader> lines_; ///< of a file with a session per line
+  bool ended_ = false;
   std::size_t session_ = 0; ///< sessions read
   std::vector<Turn> turns_; ///< of the session read last
   std::size_t turn_ = 0;    ///< number of its turns that were returned

@@ -19,6 +19,11 @@ SLUICE_READERS_INLINE Expected<AgentSessionsReader> AgentSessionsReader::open(co
   std::error_code failed;
   if (!std::filesystem::is_directory(path, failed)) {
     reader.files_.push_back(path);
+    // Only a session per line has an object on its first line.
+    Expected<LineReader> lines = LineReader::open(path);
+    if (!lines) return lines.error();
+    if (const auto first = lines->next(); first && *first && nlohmann::json::accept(**first))
+      reader.lines_ = *LineReader::open(path);
   } else {
     for (std::filesystem::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed))
       if (at->path().extension() == ".json") reader.files_.push_back(at->path().string());
@@ -37,43 +42,77 @@ SLUICE_READERS_INLINE Expected<AgentSessionsReader> AgentSessionsReader::from_te
   if (!file) return file.error();
   AgentSessionsReader reader;
   reader.files_.push_back(name);
-  if (Status status = reader.read_session(*file); !status) return status.error();
+  if (Status status = reader.read_session(*file, name); !status) return status.error();
   return reader;
 }
 
 SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> AgentSessionsReader::next() {
   if (turn_ == turns_.size()) {
-    if (session_ == files_.size()) return std::optional<RequestSpec>{};
     if (Status status = read_session(); !status) return status.error();
+    if (ended_) return std::optional<RequestSpec>{};
   }
   return std::optional{turns_[turn_++].spec};
 }
 
 SLUICE_READERS_INLINE Status AgentSessionsReader::read_session() {
-  const Expected<nlohmann::json> file = read_json_object(files_[session_], longest_file);
-  if (!file) return file.error();
-  return read_session(*file);
+  if (lines_) {
+    const Expected<std::optional<std::string_view>> line = lines_->next();
+    if (!line) return line.error();
+    ended_ = !*line;
+    if (ended_) return {};
+    const Expected<nlohmann::json> session = parse_json_object(**line, lines_->name(), lines_->number());
+    return session ? read_session(*session, lines_->where()) : session.error();
+  }
+  ended_ = session_ == files_.size();
+  if (ended_) return {};
+  const std::string& path = files_[session_];
+  const Expected<nlohmann::json> file = read_json_object(path, longest_file);
+  return file ? read_session(*file, path) : file.error();
 }
 
-SLUICE_READERS_INLINE Status AgentSessionsReader::read_session(const nlohmann::json& file) {
-  const std::string& path = files_[session_];
+SLUICE_READERS_INLINE Status AgentSessionsReader::read_session(const nlohmann::json& file, const std::string& path) {
   const JsonFields fields(file, path);
   const Expected<std::int64_t> block = fields.whole("block_size", 1, max_request_tokens);
   if (!block) return block.error();
   const auto requests = file.find("requests");
   if (requests == file.end() || !requests->is_array() || requests->empty())
     return Error{ErrorCode::bad_input, path, "there are no requests", "a list `requests` with at least one"};
+  struct Entry {
+    const nlohmann::json* request;
+    std::string where;
+    double t;
+  };
+  std::vector<Entry> entries;
+  bool nested = false;
+  const auto add = [&](const nlohmann::json& request, std::string where, double from) -> Status {
+    if (!request.is_object()) return Error{ErrorCode::bad_input, where, "this is no object", "{\"t\":…}"};
+    const Expected<double> t = JsonFields(request, where).number("t", 0.0, 1e9, "seconds, 0 or more");
+    if (!t) return t.error();
+    entries.push_back({&request, std::move(where), *t < from ? from + *t : *t});
+    return {};
+  };
+  for (std::size_t i = 0; i < requests->size(); ++i) {
+    if (Status added = add((*requests)[i], path + ": request " + std::to_string(i + 1), 0); !added) return added;
+    const auto inner = (*requests)[i].find("requests");
+    if (inner == (*requests)[i].end() || !inner->is_array()) continue;
+    const Entry subagent = std::move(entries.back());
+    entries.pop_back();
+    nested = true;
+    for (std::size_t j = 0; j < inner->size(); ++j)
+      if (Status added = add((*inner)[j], subagent.where + "." + std::to_string(j + 1), subagent.t); !added)
+        return added;
+  }
+  if (entries.empty())
+    return Error{ErrorCode::bad_input, path, "there are no requests", "a list `requests` with at least one"};
+  if (nested)
+    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.t < b.t; });
   const Seconds start = between * static_cast<double>(session_);
   ++session_;
   turns_.clear();
   turn_ = 0;
   double first = 0, before = 0, answered = 0;
-  for (const nlohmann::json& request : *requests) {
-    const std::string where = path + ": request " + std::to_string(turns_.size() + 1);
-    if (!request.is_object()) return Error{ErrorCode::bad_input, where, "this is no object", "{\"t\":…}"};
-    const JsonFields of(request, where);
-    const Expected<double> t = of.number("t", 0.0, 1e9, "seconds, 0 or more");
-    if (!t) return t.error();
+  for (const auto& [request, where, t] : entries) {
+    const JsonFields of(*request, where);
     const Expected<std::int64_t> prompt = of.whole("in", 1, max_request_tokens);
     if (!prompt) return prompt.error();
     const Expected<std::int64_t> output = of.whole("out", 0, max_request_tokens);
@@ -84,22 +123,22 @@ SLUICE_READERS_INLINE Status AgentSessionsReader::read_session(const nlohmann::j
       if (!time) return time.error();
       took = *time;
     }
-    if (turns_.empty()) first = before = *t;
-    if (*t < before)
+    if (turns_.empty()) first = before = t;
+    if (t < before)
       return Error{ErrorCode::bad_input, where, "it starts before the one above it", "requests in order of `t`"};
-    before = *t;
+    before = t;
     Turn turn;
-    turn.spec.arrival = start + Seconds{*t - first};
+    turn.spec.arrival = start + Seconds{t - first};
     turn.spec.prompt = Tokens{*prompt};
     turn.spec.output = Tokens{std::max<std::int64_t>(1, *output)}; // an aborted answer without tokens counts as one
                                                                    // token
     turn.spec.session = static_cast<std::uint32_t>(session_);
     turn.spec.turn = static_cast<std::int32_t>(turns_.size());
     turn.spec.follows = !turns_.empty();
-    if (turn.spec.follows) turn.spec.delay = std::clamp(Seconds{*t - answered}, Seconds{0}, longest_delay);
-    answered = *t + took;
+    if (turn.spec.follows) turn.spec.delay = std::clamp(Seconds{t - answered}, Seconds{0}, longest_delay);
+    answered = t + took;
     const HashedPrompt hashed{Tokens{*block}, turn.spec.prompt, static_cast<std::uint64_t>(session_)};
-    if (Status status = read_hash_ids(request, hashed, where, turn.content); !status) return status.error();
+    if (Status status = read_hash_ids(*request, hashed, where, turn.content); !status) return status.error();
     turns_.push_back(std::move(turn));
   }
   for (std::size_t i = 0; i + 1 < turns_.size(); ++i) {

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -109,9 +110,10 @@ struct JsonlNames {
   double units_in_second; ///< 1e3 for milliseconds
   const char* prompt;     ///< tokens
   const char* output;     ///< tokens
+  bool whole = false;     ///< arrivals with a fraction are refused: another tool's are in another unit
 };
 
-/// Reads one request per line, in the order of arrival. `Format` has the constant `names` and the function
+/// Reads one request per line, in the order of arrival. `Format` has the member `names` and the function
 /// `read_content(object, prompt, output, where, content)`, which fills the empty `content` from a line's object, or
 /// refuses the line.
 /// `slo_ttft_s` and `slo_tbt_s` (a request's own SLO in seconds), `priority` and `kv_hints`, which no published format
@@ -128,7 +130,7 @@ class JsonlReader {
   }
 
   Expected<std::optional<RequestSpec>> next() {
-    constexpr const JsonlNames& names = Format::names;
+    const JsonlNames& names = format_.names;
     const Expected<std::optional<std::string_view>> line = lines_.next();
     if (!line) return line.error();
     if (!*line) {
@@ -142,6 +144,10 @@ class JsonlReader {
     const Expected<double> units =
         fields.number(names.arrival, 0.0, names.latest, std::string{names.unit} + ", 0 or more");
     if (!units) return units.error();
+    if (names.whole && *units != std::floor(*units))
+      return Error{ErrorCode::bad_input, lines_.where(),
+                   std::string{names.arrival} + " has a fraction, which whole " + names.unit + " have not",
+                   "--format mooncake --trace-columns unit=s, or another unit"};
     const Expected<std::int64_t> prompt = fields.whole(names.prompt, 1, max_request_tokens);
     if (!prompt) return prompt.error();
     const Expected<std::int64_t> output = fields.whole(names.output, 1, max_request_tokens);
@@ -180,9 +186,11 @@ class JsonlReader {
 /// equal blocks after equal prompts. The release says nothing of the answers' content. A line with a field of another
 /// trace's sessions is refused: that trace's times have another unit or meaning.
 struct MooncakeFormat {
-  static constexpr JsonlNames names{"timestamp", 1e15, "milliseconds", 1e3, "input_length", "output_length"};
-
   Tokens block{512};
+  JsonlNames names{"timestamp", 1e15, "milliseconds", 1e3, "input_length", "output_length"};
+
+  /// Timestamps in another unit: GuideLLM's traces have these fields, and seconds. `decimals`: as in CsvColumns.
+  void set_unit(int decimals);
 
   [[nodiscard]] Status read_content(const nlohmann::json& object, Tokens prompt, Tokens, const std::string& where,
                                     std::vector<ContentPiece>& content) const;
@@ -192,25 +200,9 @@ using MooncakeReader = JsonlReader<MooncakeFormat>;
 
 static_assert(TraceReader<MooncakeReader> && KnowsContent<MooncakeReader>);
 
-// TokenIdsReader: requests with the token ids of their prompts and answers.
-
-/// LLMServingSim's data sets (branch `ispass26-artifact`): `arrival_time_ns`, `input_toks` and `output_toks` in tokens,
-/// and `input_tok_ids` and `output_tok_ids`, the ids themselves. Without `output_tok_ids` the answer is unknown
-/// content.
-struct TokenIdsFormat {
-  static constexpr JsonlNames names{"arrival_time_ns", 1e21, "nanoseconds", 1e9, "input_toks", "output_toks"};
-
-  static Status read_content(const nlohmann::json& object, Tokens prompt, Tokens output, const std::string& where,
-                             std::vector<ContentPiece>& content);
-
- private:
-  static Status read_ids(const nlohmann::json& object, const char* name, Tokens tokens, const std::string& where,
-                         std::vector<ContentPiece>& content);
-};
-
-using TokenIdsReader = JsonlReader<TokenIdsFormat>;
-
-static_assert(TraceReader<TokenIdsReader> && KnowsContent<TokenIdsReader>);
+/// Reads the member `name` of a request, a list of `tokens` token ids, and appends each as content.
+Status read_token_ids(const nlohmann::json& object, const char* name, Tokens tokens, const std::string& where,
+                      std::vector<ContentPiece>& content);
 
 } // namespace sluice
 

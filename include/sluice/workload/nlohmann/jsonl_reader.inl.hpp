@@ -68,17 +68,17 @@ SLUICE_READERS_INLINE Status MooncakeFormat::read_content(const nlohmann::json& 
   return read_hash_ids(object, {.block = block, .prompt = prompt, .salt = 0}, where, content);
 }
 
-SLUICE_READERS_INLINE Status TokenIdsFormat::read_content(const nlohmann::json& object, Tokens prompt, Tokens output,
-                                                          const std::string& where,
-                                                          std::vector<ContentPiece>& content) {
-  if (Status status = read_ids(object, "input_tok_ids", prompt, where, content); !status) return status;
-  const auto answer = object.find("output_tok_ids");
-  if (answer == object.end() || answer->is_null()) return {};
-  return read_ids(object, "output_tok_ids", output, where, content);
+SLUICE_READERS_INLINE void MooncakeFormat::set_unit(int decimals) {
+  names.unit = decimals == 0   ? "seconds"
+               : decimals == 3 ? "milliseconds"
+               : decimals == 6 ? "microseconds"
+                               : "nanoseconds";
+  names.units_in_second = decimals == 0 ? 1 : decimals == 3 ? 1e3 : decimals == 6 ? 1e6 : 1e9;
+  names.latest = 1e12 * names.units_in_second;
 }
 
-SLUICE_READERS_INLINE Status TokenIdsFormat::read_ids(const nlohmann::json& object, const char* name, Tokens tokens,
-                                                      const std::string& where, std::vector<ContentPiece>& content) {
+SLUICE_READERS_INLINE Status read_token_ids(const nlohmann::json& object, const char* name, Tokens tokens,
+                                            const std::string& where, std::vector<ContentPiece>& content) {
   const std::string expected = "a list of " + std::to_string(tokens.count()) + " token ids";
   const auto member = object.find(name);
   if (member == object.end() || !member->is_array())

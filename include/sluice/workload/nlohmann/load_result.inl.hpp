@@ -34,6 +34,7 @@ class LoadRequests {
   /// `where` identifies the request. `needs_first`: a missing time of the first token is an error.
   void add(std::string where, LoadFigures of, bool needs_first = true) {
     if (wrong_) return;
+    if (of.output == 0) return failed();
     const auto refuse = [&](const std::string& what, const char* expected) {
       wrong_ = Error{ErrorCode::bad_input, std::move(where), what, expected};
     };
@@ -166,6 +167,13 @@ inline Expected<std::size_t> chosen_benchmark(const std::string& path, const cha
                    : "--benchmark N for one of them, or in sluice-compare --benchmark " + all + " for all as a sweep"};
 }
 
+/// A result's text, as Python writes it.
+inline Expected<std::string> read_python_json(const std::string& path) {
+  Expected<std::string> text = read_json_text(path, std::size_t{1} << 30);
+  if (text) replace_python_numbers(*text);
+  return text;
+}
+
 /// GuideLLM's benchmarks.json (0.3 and later): the successful requests of a benchmark, which is one rate.
 inline Expected<LoadResult> read_guidellm(const nlohmann::json& result, const std::string& path, std::int64_t wanted) {
   LoadRequests requests("GuideLLM", {"targeted_start", "request_start", "time_to_first_token_ms", "request_latency",
@@ -198,10 +206,50 @@ inline Expected<LoadResult> read_guidellm(const nlohmann::json& result, const st
   return requests.take(path);
 }
 
+/// inference-perf's report of each request: one JSON list. `info` had the numbers of tokens and the times itself before
+/// it had `request_metrics` and `response_metrics`.
+inline Expected<LoadResult> read_inference_perf(const std::string& path) {
+  const Expected<std::string> text = read_python_json(path);
+  if (!text) return text.error();
+  const nlohmann::json all = nlohmann::json::parse(*text, nullptr, false);
+  if (!all.is_array()) { // the other parser says where it ends
+    const Expected<nlohmann::json> object = parse_json_object(*text, path);
+    return object ? Error{ErrorCode::bad_input, path, "this is a JSON object", "a list of requests"} : object.error();
+  }
+  LoadRequests requests("inference-perf", {"start_time", "start_time", "output_token_times", "end_time", "input_tokens",
+                                           "output_tokens"});
+  std::size_t number = 0;
+  for (const nlohmann::json& one : all) {
+    const std::string where = path + ": request " + std::to_string(number++);
+    const auto info = one.is_object() ? one.find("info") : one.end();
+    if (!one.is_object() || info == one.end() || !info->is_object())
+      return Error{ErrorCode::bad_input, where, "info is missing or no object", "a request of inference-perf"};
+    if (const auto error = one.find("error"); error != one.end() && !error->is_null()) {
+      requests.failed();
+      continue;
+    }
+    const auto metrics = info->find("response_metrics");
+    const nlohmann::json& answer = metrics != info->end() && metrics->is_object() ? *metrics : *info;
+    const auto times = answer.find("output_token_times");
+    double first = std::numeric_limits<double>::quiet_NaN();
+    if (times != answer.end() && times->is_array() && !times->empty() && times->front().is_number())
+      first = times->front().get<double>();
+    const double sent = number_at(one, {"start_time"});
+    requests.add(
+        where,
+        {sent, sent, first, number_at(one, {"end_time"}),
+         first_of({number_at(answer, {"server_usage", "prompt_tokens"}),
+                   number_at(*info, {"request_metrics", "text", "input_tokens"}), number_at(*info, {"input_tokens"})}),
+         first_of({number_at(answer, {"server_usage", "completion_tokens"}), number_at(answer, {"output_tokens"})})},
+        false);
+  }
+  return requests.take(path);
+}
+
 /// SGLang's bench_serving, and vLLM's with --append-result, add a line for each run. A line may be longer than
 /// LineReader allows. Without --append-result vLLM's result may take several lines.
 inline Expected<LoadResult> read_runs(const std::string& path, std::int64_t wanted, const TraceKind& kind) {
-  const Expected<std::string> text = read_json_text(path, std::size_t{1} << 30);
+  const Expected<std::string> text = read_python_json(path);
   if (!text) return text.error();
   const bool sglang = kind.generator == LoadGenerator::sglang;
   struct Run {
@@ -255,6 +303,7 @@ inline Expected<LoadResult> read_aiperf(LineReader lines) {
       requests.failed();
       continue;
     }
+    std::string unknown; // not every time without a value is one of a run without streaming
     // A time's unit is part of the value.
     const auto seconds = [&](const char* metric) {
       const double value = number_at(*one, {"metrics", metric, "value"});
@@ -265,15 +314,18 @@ inline Expected<LoadResult> read_aiperf(LineReader lines) {
           {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"sec", 1.0}, {"s", 1.0}}};
       for (const auto& [name, factor] : units)
         if (unit == name) return value * factor;
+      unknown = std::string{metric} + " is in " + excerpt(unit);
       return std::numeric_limits<double>::quiet_NaN();
     };
     const double sent =
         first_of({number_at(*one, {"metadata", "request_start_ns"}), number_at(*one, {"metadata", "timestamp_ns"})}) *
         1e-9;
     const double ttft = first_of({seconds("time_to_first_token"), seconds("ttft")});
+    const double took = seconds("request_latency");
+    if (!unknown.empty())
+      return Error{ErrorCode::bad_input, lines.where(), "AIPerf's " + unknown, "ns, us, ms, sec or s"};
     requests.add(lines.where(),
-                 {sent, sent, sent + ttft, sent + seconds("request_latency"),
-                  number_at(*one, {"metrics", "input_sequence_length", "value"}),
+                 {sent, sent, sent + ttft, sent + took, number_at(*one, {"metrics", "input_sequence_length", "value"}),
                   number_at(*one, {"metrics", "output_sequence_length", "value"})},
                  false);
   }
@@ -330,13 +382,17 @@ namespace sluice {
 SLUICE_READERS_INLINE Expected<LoadResult> read_load_result(const std::string& path, std::int64_t benchmark) {
   const Expected<const TraceKind*> kind = recognise(path);
   if (!kind) return kind.error();
-  if (*kind == nullptr || (*kind)->format != TraceFormat::load)
-    return Error{ErrorCode::bad_input, path,
-                 "it is no load generator's result that is known" +
-                     (*kind == nullptr ? seen_fields(path) : ", but " + std::string{(*kind)->name}),
-                 "a file of vllm bench serve --save-detailed, GuideLLM, AIPerf, SGLang or blis observe"};
+  if (*kind == nullptr || (*kind)->format != TraceFormat::load) {
+    const Unrecognised seen =
+        *kind == nullptr ? unrecognised(path) : Unrecognised{", but " + std::string{(*kind)->name}, {}};
+    return Error{ErrorCode::bad_input, path, "it is no load generator's result that is known" + seen.what,
+                 !seen.right.empty() ? seen.right
+                                     : "a file of vllm bench serve --save-detailed, GuideLLM, AIPerf, SGLang, "
+                                       "inference-perf or blis observe"};
+  }
   const LoadGenerator generator = (*kind)->generator;
-  if (benchmark != 0 && (generator == LoadGenerator::blis || generator == LoadGenerator::aiperf))
+  if (benchmark != 0 && (generator == LoadGenerator::blis || generator == LoadGenerator::aiperf ||
+                         generator == LoadGenerator::inference_perf))
     return Error{ErrorCode::bad_input, "--benchmark", "a result of " + std::string{(*kind)->name} + " is one benchmark",
                  "no such flag, or a report of several (GuideLLM, vllm bench serve, SGLang bench_serving)"};
   if (generator == LoadGenerator::sglang || generator == LoadGenerator::vllm_bench)
@@ -347,9 +403,11 @@ SLUICE_READERS_INLINE Expected<LoadResult> read_load_result(const std::string& p
     if (generator == LoadGenerator::blis) return detail::read_blis(*std::move(lines));
     return detail::read_aiperf(*std::move(lines));
   }
+  if (generator == LoadGenerator::inference_perf) return detail::read_inference_perf(path);
   // A result on one line exceeds the limit of a line.
-  constexpr std::size_t longest = std::size_t{1} << 30;
-  const Expected<nlohmann::json> whole = read_json_object(path, longest);
+  const Expected<std::string> text = detail::read_python_json(path);
+  if (!text) return text.error();
+  const Expected<nlohmann::json> whole = parse_json_object(*text, path);
   if (!whole) return whole.error();
   return detail::read_guidellm(*whole, path, benchmark);
 }

@@ -32,9 +32,9 @@ namespace sluice {
 /// the format at compile time uses the reader directly.
 class Trace {
  public:
-  using Reader = std::variant<Shaped<MooncakeReader>, Shaped<OrbitFlowReader>, Shaped<VllmRunReader>,
-                              Shaped<WholeTrace>, Shaped<CsvReader>, Shaped<Generator>, Shaped<TokenIdsReader>,
-                              Shaped<AgentSessionsReader>, Shaped<SessionGenerator>>;
+  using Reader =
+      std::variant<Shaped<MooncakeReader>, Shaped<OrbitFlowReader>, Shaped<VllmRunReader>, Shaped<WholeTrace>,
+                   Shaped<CsvReader>, Shaped<Generator>, Shaped<AgentSessionsReader>, Shaped<SessionGenerator>>;
 
   Trace(Reader reader, Workload workload) : reader_{std::move(reader)}, workload_(std::move(workload)) {}
 

@@ -35,6 +35,16 @@ inline Error in_seconds(const std::string& source) {
   return {ErrorCode::bad_input, source, "its arrivals are seconds, and should count engine steps",
           "a trace in the format orbitflow, or arrivals in seconds"};
 }
+
+/// ", timestamps in milliseconds" of a kind whose timestamps are numbers: other tools have the same fields, and another
+/// unit.
+inline std::string unit_text(const TraceKind& kind) {
+  constexpr std::string_view field = "imestamp`: ";
+  const std::size_t at = kind.arrivals.find(field);
+  if (at > 2) return {};
+  const std::string_view rest = kind.arrivals.substr(at + field.size());
+  return ", timestamps in " + std::string{rest.substr(0, rest.find(';'))};
+}
 } // namespace detail
 
 SLUICE_READERS_INLINE Expected<Trace> open_trace(const std::string& path, TraceFormat format,
@@ -53,7 +63,8 @@ SLUICE_READERS_INLINE Expected<Trace> open_trace(const TraceFile& file, const Re
                     .source = path,
                     .options = options};
   if (file.guessed != nullptr)
-    workload.taken_for = std::string{file.guessed->name} + " (" + signs_text(*file.guessed) + ")";
+    workload.taken_for =
+        std::string{file.guessed->name} + " (" + signs_text(*file.guessed) + ")" + detail::unit_text(*file.guessed);
   const auto shaped = [&](auto reader) -> Expected<Trace> {
     if (!reader) return reader.error();
     using Reader = std::remove_reference_t<decltype(*reader)>;
@@ -71,8 +82,12 @@ SLUICE_READERS_INLINE Expected<Trace> open_trace(const TraceFile& file, const Re
     return shaped(CsvReader::open(path, azure_columns()));
   case TraceFormat::burstgpt:
     return whole([&](LineReader lines) { return read_burstgpt(std::move(lines), options.limit); });
-  case TraceFormat::mooncake:
-    return shaped(MooncakeReader::open(path, {block}));
+  case TraceFormat::mooncake: {
+    MooncakeFormat format{block};
+    format.names.whole = file.guessed != nullptr;
+    if (file.columns.decimals) format.set_unit(*file.columns.decimals);
+    return shaped(MooncakeReader::open(path, format));
+  }
   case TraceFormat::bailian:
     return whole([&](LineReader lines) { return read_bailian(std::move(lines), block); });
   case TraceFormat::aiperf:
@@ -80,7 +95,7 @@ SLUICE_READERS_INLINE Expected<Trace> open_trace(const TraceFile& file, const Re
   case TraceFormat::vllm:
     return shaped(VllmRunReader::open(path));
   case TraceFormat::tokens:
-    return shaped(TokenIdsReader::open(path));
+    return whole([](LineReader lines) { return read_token_ids(std::move(lines)); });
   case TraceFormat::agents:
     return shaped(AgentSessionsReader::open(path));
   case TraceFormat::load: {
@@ -131,9 +146,12 @@ SLUICE_READERS_INLINE Expected<TraceFile> find_trace(const std::string& path, co
   if (!flags.columns.empty()) {
     Expected<CsvColumns> read = parse_csv_columns(flags.columns);
     if (!read) return read.error();
-    if (!flags.format.empty() && flags.format != name(TraceFormat::csv))
+    const bool unit_alone = *read == CsvColumns{.decimals = read->decimals};
+    if (flags.format == name(TraceFormat::mooncake) && unit_alone)
+      file.format = TraceFormat::mooncake;
+    else if (!flags.format.empty() && flags.format != name(TraceFormat::csv))
       return Error{ErrorCode::bad_input, "--trace-columns", "the format is '" + excerpt(flags.format) + "'",
-                   "--format csv, or none"};
+                   "--format csv, or none, or unit= alone with --format mooncake"};
     file.columns = *std::move(read);
   } else if (!flags.format.empty()) {
     const Expected<TraceFormat> found = find_format(flags.format);
@@ -142,11 +160,15 @@ SLUICE_READERS_INLINE Expected<TraceFile> find_trace(const std::string& path, co
   } else {
     const Expected<const TraceKind*> kind = recognise(path);
     if (!kind) return kind.error();
-    if (*kind == nullptr)
+    if (*kind == nullptr) {
+      const Unrecognised seen = unrecognised(path);
       return Error{ErrorCode::bad_input, "--trace",
-                   "'" + excerpt(path, 200) + "' is a trace in no known format" + seen_fields(path),
-                   "--trace-columns arrival=NAME,prompt=NAME,output=NAME for a CSV with a header, or --format " +
-                       trace_format_names() + ", which says what is wrong with it"};
+                   "'" + excerpt(path, 200) + "' is a trace in no known format" + seen.what,
+                   !seen.right.empty()
+                       ? seen.right
+                       : "--trace-columns arrival=NAME,prompt=NAME,output=NAME for a CSV with a header, or --format " +
+                             trace_format_names() + ", which says what is wrong with it"};
+    }
     file.format = (*kind)->format;
     file.guessed = *kind;
   }

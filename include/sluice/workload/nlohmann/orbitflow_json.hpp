@@ -31,8 +31,8 @@ class JsonMembers {
 
   JsonMembers(std::istream& stream, std::string name) : stream_(&stream), name_(std::move(name)) {}
 
-  /// Steps into the object that begins here.
-  Status enter();
+  /// Steps into the object that begins here. `otherwise`: the error if none does.
+  Status enter(const char* otherwise = "this is not an object");
 
   /// Moves to the next member of the object and reads its key; false at the object's end, which is consumed. The
   /// member's value must be taken (`value`, `skip` or `enter`) before the next call.

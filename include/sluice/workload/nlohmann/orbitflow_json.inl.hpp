@@ -14,8 +14,8 @@
 
 namespace sluice {
 
-SLUICE_READERS_INLINE Status JsonMembers::enter() {
-  if (skip_blanks() != '{') return broken("this is not an object", "{");
+SLUICE_READERS_INLINE Status JsonMembers::enter(const char* otherwise) {
+  if (skip_blanks() != '{') return broken(otherwise, "{");
   take();
   first_ = true;
   return {};
@@ -242,7 +242,7 @@ SLUICE_READERS_INLINE Status OrbitFlowReader::read_header() {
 }
 
 SLUICE_READERS_INLINE Status OrbitFlowReader::count_requests(JsonMembers& members) {
-  if (Status status = members.enter(); !status) return status;
+  if (Status status = members.enter("requests is no object, as in OrbitFlow's traces"); !status) return status;
   for (std::string key;;) {
     const Expected<bool> more = members.next(key);
     if (!more) return more.error();

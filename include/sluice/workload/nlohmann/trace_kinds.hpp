@@ -31,7 +31,7 @@ enum class TraceFormat : std::uint8_t {
 };
 
 /// Load generators, for `TraceFormat::load`.
-enum class LoadGenerator : std::uint8_t { none, vllm_bench, sglang, guidellm, aiperf, blis };
+enum class LoadGenerator : std::uint8_t { none, vllm_bench, sglang, guidellm, aiperf, blis, inference_perf };
 
 /// A kind of file: what it is called, what tells it from others, and what its fields mean. docs/workloads.md shows the
 /// same table (`trace_kinds_table`).
@@ -40,6 +40,7 @@ struct TraceKind {
   LoadGenerator generator;
   std::string_view name;                 ///< "Bailian's usage trace"
   bool json;                             ///< JSON objects; false: a CSV with a header
+  bool list;                             ///< the objects are one JSON list; false: one after the other
   std::array<std::string_view, 3> signs; ///< the fields, or columns, that all files of this kind have, up to the first
                                          ///< empty one; rows above have no file with these fields
   std::string_view request;              ///< what a request is, with its fields
@@ -70,24 +71,40 @@ Expected<TraceFormat> find_format(std::string_view text);
 /// The table in Markdown, as docs/workloads.md shows it and `sluice-compare --list formats` prints it.
 std::string trace_kinds_table();
 
+/// A file that people take for a trace, and that has no requests that could be read.
+struct OtherKind {
+  std::string_view name;
+  enum class Form : std::uint8_t { object, list, table, text } form;
+  std::array<std::string_view, 3> signs; ///< fields, or columns, as in TraceKind; of a text: how it begins
+  std::string_view right;                ///< what would be right
+};
+
+/// All kinds that are refused by their name, in the order in which they are tried.
+std::span<const OtherKind> other_kinds();
+
 /// The fields of a file's first JSON object, or the columns of its first line.
 struct FirstFields {
   bool json = false;
+  bool list = false; ///< the file is one JSON list; `names` are the fields of its first object
   std::vector<std::string> names;
-  std::string other; ///< what the file is instead: "compressed (gzip)"; empty if it may be a trace
+  const OtherKind* other = nullptr; ///< what the file is instead; null if it may be a trace
+  std::string line;                 ///< the first line of a file with neither an object nor three columns
 };
 
-/// Reads at most the first 4 MiB of a file: the fields of large objects are those that begin there. Empty for an empty
-/// file, or one with neither an object nor a line of three columns.
+/// Reads at most the first 4 MiB of a file: the fields of large objects are those that begin there. No names for a file
+/// with neither an object nor a line of three columns.
 Expected<FirstFields> first_fields(const std::string& path);
 
 /// Returns the kind whose signs the file's first fields contain; null if there is none. The values may be wrong: a
 /// reader then reports its format's error. A folder with .json files is a folder of agents' sessions.
 Expected<const TraceKind*> recognise(const std::string& path);
 
-/// What a file's first fields are, for an error: ", and its columns are a, b, c", or ", and it is empty"; empty if it
-/// has none.
-std::string seen_fields(const std::string& path);
+/// Why no kind was recognised.
+struct Unrecognised {
+  std::string what;  ///< ", and its columns are a, b, c", or ", and it is empty"
+  std::string right; ///< what would be right for such a file; empty if it is of no known kind
+};
+Unrecognised unrecognised(const std::string& path);
 
 } // namespace sluice
 

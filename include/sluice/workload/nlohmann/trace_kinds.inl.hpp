@@ -17,10 +17,11 @@
 
 namespace sluice::detail {
 
-inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
+inline constexpr std::array<TraceKind, 17> all_trace_kinds{{
     {TraceFormat::azure,
      LoadGenerator::none,
      "Azure's LLM inference trace",
+     false,
      false,
      {"TIMESTAMP", "ContextTokens", "GeneratedTokens"},
      "a line: `ContextTokens`, `GeneratedTokens`",
@@ -31,6 +32,7 @@ inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
     {TraceFormat::burstgpt,
      LoadGenerator::none,
      "BurstGPT",
+     false,
      false,
      {"Timestamp", "Request tokens", "Response tokens"},
      "a line: `Request tokens`, `Response tokens`; lines with 0 tokens are failures, left out and counted",
@@ -44,6 +46,7 @@ inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
      LoadGenerator::blis,
      "BLIS TraceV2 (`blis observe`), `sluice-load --out`",
      false,
+     false,
      {"arrival_time_us", "server_input_tokens", "send_time_us"},
      "a line of `trace.csv`: `server_input_tokens`, `output_tokens`, `status`",
      "`arrival_time_us`; `send_time_us`, `first_chunk_time_us`, `last_chunk_time_us`",
@@ -54,6 +57,7 @@ inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
      LoadGenerator::none,
      "Bailian's usage trace",
      true,
+     false,
      {"chat_id"},
      "a line: `input_length`, `output_length`, `hash_ids`",
      "`timestamp`: seconds",
@@ -64,6 +68,7 @@ inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
      LoadGenerator::none,
      "AIPerf's sessions",
      true,
+     false,
      {"session_id", "input_length"},
      "a line: `input_length`, `output_length`, `hash_ids`",
      "`timestamp`: milliseconds; `delay`: milliseconds after the answer",
@@ -74,16 +79,20 @@ inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
      LoadGenerator::none,
      "LLMServingSim's data sets",
      true,
+     false,
      {"arrival_time_ns"},
-     "a line: `input_toks`, `output_toks`, `input_tok_ids`, `output_tok_ids`: the token ids themselves",
+     "a line, or each of its `sub_requests`: `input_toks`, `output_toks`; `input_tok_ids`, `output_tok_ids`, the token "
+     "ids "
+     "themselves, if there are any",
      "`arrival_time_ns`: nanoseconds",
-     "-",
+     "`sub_requests`: each follows the one before after its `tool_duration_ns`",
      0,
-     "LLMServingSim, branch `ispass26-artifact` (MIT)"},
+     "LLMServingSim (MIT)"},
     {TraceFormat::vllm,
      LoadGenerator::none,
      "a recorded vLLM run, `sluice-serve --record`",
      true,
+     false,
      {"queued_ts"},
      "a line: `input_toks`, `output_toks`; `slo_ttft_s`, `slo_tbt_s`, `priority`, `kv_hints` if a request has its own",
      "`queued_ts`: seconds on the server's monotonic clock",
@@ -94,16 +103,19 @@ inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
      LoadGenerator::none,
      "kv-cache-tester's sessions of coding agents",
      true,
+     false,
      {"block_size", "requests"},
-     "a member of `requests`: `in`, `out`, `hash_ids` of `block_size` tokens each; a folder has a session per file",
+     "a member of `requests`, also of an entry of a subagent: `in`, `out`, `hash_ids` of `block_size` tokens each; a "
+     "folder has a session per file, a file one, or one a line",
      "`t`: seconds from the session's start; a session starts every 10 s",
-     "a file is a session",
+     "a file, or a line, is a session",
      0,
      "kv-cache-tester (callanjfox; Apache-2.0)"},
     {TraceFormat::orbitflow,
      LoadGenerator::none,
      "OrbitFlow's trace",
      true,
+     false,
      {"requests"},
      "a member of `requests`: `input_length`, `output_length`",
      "`arrival_time`: engine steps, turned into seconds once, by the profile's step of a full budget; or left as "
@@ -116,6 +128,7 @@ inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
      LoadGenerator::sglang,
      "SGLang's `bench_serving`",
      true,
+     false,
      {"sharegpt_output_len"},
      "an entry of `input_lens`, `output_lens` (`--output-details`)",
      "`start_times`, if the file has them; without them it is refused",
@@ -126,6 +139,7 @@ inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
      LoadGenerator::vllm_bench,
      "`vllm bench serve --save-result --save-detailed`, and a run of `vllm bench sweep serve`",
      true,
+     false,
      {"input_lens"},
      "an entry of `input_lens`, `output_lens`, `errors`; of several runs (`--append-result`), `--benchmark N`",
      "`start_times` (since vLLM 0.11), `ttfts`, `itls`: seconds",
@@ -136,6 +150,7 @@ inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
      LoadGenerator::vllm_bench,
      "`vllm bench serve --save-result` alone",
      true,
+     false,
      {"num_prompts", "burstiness"},
      "none: it is refused",
      "-",
@@ -146,6 +161,7 @@ inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
      LoadGenerator::guidellm,
      "GuideLLM 0.3 and later (`benchmarks.json`)",
      true,
+     false,
      {"benchmarks"},
      "a member of `requests.successful`: `prompt_tokens`, `output_tokens`; of several rates, `--benchmark N`",
      "`targeted_start` (when it was due), `request_start`; `time_to_first_token_ms`, `request_latency`",
@@ -156,6 +172,7 @@ inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
      LoadGenerator::aiperf,
      "AIPerf (`profile_export.jsonl`)",
      true,
+     false,
      {"metadata", "metrics"},
      "a line: `input_sequence_length`, `output_sequence_length` of `metrics`",
      "`metadata.request_start_ns`; of `metrics`, `time_to_first_token` (absent without streaming) and "
@@ -163,19 +180,33 @@ inline constexpr std::array<TraceKind, 16> all_trace_kinds{{
      "-",
      0,
      "AIPerf (Apache-2.0)"},
+    {TraceFormat::load,
+     LoadGenerator::inference_perf,
+     "inference-perf (`per_request_lifecycle_metrics.json`)",
+     true,
+     true,
+     {"start_time", "end_time", "info"},
+     "a member of the list: `input_tokens`, `output_tokens` of `info`, or of its `request_metrics.text` and "
+     "`response_metrics`; `error`",
+     "`start_time`, `end_time`, `output_token_times`: seconds on the client's monotonic clock",
+     "-",
+     0,
+     "inference-perf (kubernetes-sigs; Apache-2.0)"},
     {TraceFormat::mooncake,
      LoadGenerator::none,
      "Mooncake's trace",
      true,
+     false,
      {"input_length"},
      "a line: `input_length`, `output_length`, `hash_ids`",
-     "`timestamp`: milliseconds",
+     "`timestamp`: milliseconds; `--trace-columns unit=s` with `--format mooncake` for seconds (GuideLLM's traces)",
      "-",
      512,
      "Mooncake's trace release (Qin et al., FAST 2025; Apache-2.0)"},
     {TraceFormat::csv,
      LoadGenerator::none,
      "a table of your own",
+     false,
      false,
      {"arrival", "prompt", "output"},
      "a line; `--trace-columns` names other columns, see below",
@@ -211,6 +242,24 @@ struct TopFields : nlohmann::json_sax<nlohmann::json> {
   [[nodiscard]] bool deeper() const { return depth > 0; }
 };
 
+/// Replaces NaN and Infinity, which Python's json module writes and no JSON has (the request rate of a run without one
+/// is Infinity), by empty texts of the same size, which no reader takes for a number.
+inline void replace_python_numbers(std::string& text) {
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char character = text[i];
+    if (quoted && character == '\\') ++i;
+    if (character == '"') quoted = !quoted;
+    if (quoted || (character != 'N' && character != 'I')) continue;
+    for (const std::string_view number : {std::string_view{"NaN"}, std::string_view{"Infinity"}}) {
+      if (text.compare(i, number.size(), number) != 0) continue;
+      if (i > 0 && text[i - 1] == '-') text[i - 1] = ' ';
+      text.replace(i, number.size(), std::string(number.size(), ' ').replace(0, 2, "\"\""));
+      i += 1; // past the quotes
+    }
+  }
+}
+
 /// The fields of the object with which a text begins.
 inline std::vector<std::string> top_fields(std::string_view text) {
   TopFields top;
@@ -218,35 +267,131 @@ inline std::vector<std::string> top_fields(std::string_view text) {
   return std::move(top.names);
 }
 
-/// What a file that begins so is, if it is no trace: "compressed (gzip)".
-inline std::string other_file(std::string_view text) {
-  using namespace std::string_view_literals;
-  constexpr std::array<std::pair<std::string_view, const char*>, 7> known{
-      {{"\x1F\x8B"sv, "compressed (gzip)"},
-       {"\x28\xB5\x2F\xFD"sv, "compressed (zstd)"},
-       {"PK\x03\x04"sv, "compressed (zip)"},
-       {"PAR1"sv, "a Parquet table"},
-       {"\xFF\xFE"sv, "in UTF-16, not in UTF-8"},
-       {"\xFE\xFF"sv, "in UTF-16, not in UTF-8"},
-       {"SQLite format 3"sv, "an SQLite database"}}};
-  for (const auto& [begin, what] : known)
-    if (text.starts_with(begin)) return what;
-  if (!text.starts_with('[')) return {};
-  const std::size_t first = text.find_first_not_of(" \t\r\n", 1);
-  std::string fields;
-  if (first != std::string_view::npos && text[first] == '{')
-    for (const std::string& one : top_fields(text.substr(first))) fields += (fields.empty() ? "" : ", ") + excerpt(one);
-  return "one JSON list" + (fields.empty() ? "" : " of objects with the fields " + fields);
+/// What people take for traces, and what has none of the requests. A text's signs are bytes with which it begins.
+inline constexpr const char* packed = "the file itself, unpacked";
+inline constexpr const char* per_line = "JSON, one object per line, or a CSV with a header";
+inline constexpr std::array<OtherKind, 35> all_other_kinds{{
+    {"compressed (gzip)", OtherKind::Form::text, {"\x1F\x8B"}, packed},
+    {"compressed (zstd)", OtherKind::Form::text, {"\x28\xB5\x2F\xFD"}, packed},
+    {"compressed (bzip2)", OtherKind::Form::text, {"BZh"}, packed},
+    {"compressed (xz)", OtherKind::Form::text, {"\xFD\x37zXZ"}, packed},
+    {"compressed (zip)", OtherKind::Form::text, {"PK\x03\x04"}, packed},
+    {"a Parquet table", OtherKind::Form::text, {"PAR1"}, per_line},
+    {"an Arrow table", OtherKind::Form::text, {"ARROW1"}, per_line},
+    {"a NumPy array", OtherKind::Form::text, {"\x93NUMPY"}, per_line},
+    {"in UTF-16, not in UTF-8", OtherKind::Form::text, {"\xFF\xFE", "\xFE\xFF"}, "the same in UTF-8"},
+    {"an SQLite database", OtherKind::Form::text, {"SQLite format 3"}, per_line},
+    {"a page of HTML", OtherKind::Form::text, {"<!DOCTYPE", "<!doctype", "<html"}, per_line},
+    {"GuideLLM's report in YAML", OtherKind::Form::text, {"metadata:", "benchmarks:"}, "its benchmarks.json"},
+    {"llm-d's benchmark report, a summary",
+     OtherKind::Form::text,
+     {"version: \"0.", "version: '0.", "version: 0."},
+     "what its load generator wrote"},
+    {"GuideLLM's report as a table, a summary", OtherKind::Form::table, {"Run Info"}, "its benchmarks.json"},
+    {"AIPerf's or GenAI-Perf's summary",
+     OtherKind::Form::table,
+     {"Metric", "avg", "min"},
+     "AIPerf's profile_export.jsonl"},
+    {"AIPerf's or GenAI-Perf's summary",
+     OtherKind::Form::object,
+     {"request_throughput", "request_latency", "input_config"},
+     "AIPerf's profile_export.jsonl"},
+    {"AIPerf's raw export", OtherKind::Form::object, {"metadata", "responses"}, "its profile_export.jsonl"},
+    {"GenAI-Perf's profile, which has no numbers of tokens",
+     OtherKind::Form::object,
+     {"service_kind", "experiments"},
+     "AIPerf's profile_export.jsonl"},
+    {"a data set of texts, without numbers of tokens",
+     OtherKind::Form::object,
+     {"text_input"},
+     "input_length in tokens"},
+    {"a data set of conversations, without numbers of tokens",
+     OtherKind::Form::object,
+     {"turns"},
+     "lines with session_id, input_length and output_length in tokens"},
+    {"a batch of OpenAI's API",
+     OtherKind::Form::object,
+     {"custom_id", "method", "body"},
+     "a trace with arrivals and tokens"},
+    {"inference-perf's summary",
+     OtherKind::Form::object,
+     {"load_summary", "successes", "failures"},
+     "its per_request_lifecycle_metrics.json (report: request_lifecycle: per_request: true)"},
+    {"LLMPerf's summary",
+     OtherKind::Form::object,
+     {"results_inter_token_latency_s_mean"},
+     "a result with times of sending"},
+    {"LLMPerf's responses, which do not say when they were sent",
+     OtherKind::Form::list,
+     {"ttft_s", "number_input_tokens"},
+     "a result with times of sending, such as that of vllm bench serve --save-detailed"},
+    {"ShareGPT's conversations, without arrivals",
+     OtherKind::Form::list,
+     {"conversations"},
+     "a trace; --generate sharegpt has their lengths"},
+    {"the result of vllm bench latency",
+     OtherKind::Form::object,
+     {"avg_latency", "latencies"},
+     "that of vllm bench serve"},
+    {"the result of vllm bench throughput",
+     OtherKind::Form::object,
+     {"elapsed_time", "num_requests", "total_num_tokens"},
+     "that of vllm bench serve"},
+    {"a summary of vllm bench serve",
+     OtherKind::Form::object,
+     {"num_prompts", "request_throughput"},
+     "a result of --save-detailed (start_times since vLLM 0.11)"},
+    {"OpenTelemetry's spans", OtherKind::Form::object, {"resourceSpans"}, "a table of requests"},
+    {"OpenTelemetry's spans", OtherKind::Form::object, {"spans"}, "a table of requests"},
+    {"Vidur's trace",
+     OtherKind::Form::table,
+     {"arrived_at", "num_prefill_tokens", "num_decode_tokens"},
+     "--trace-columns arrival=arrived_at,prompt=num_prefill_tokens,output=num_decode_tokens"},
+    {"Vidur's trace without arrivals",
+     OtherKind::Form::table,
+     {"num_prefill_tokens", "num_decode_tokens"},
+     "one with arrived_at"},
+    {"Splitwise's simulator's trace",
+     OtherKind::Form::table,
+     {"arrival_timestamp", "prompt_size", "token_size"},
+     "--trace-columns arrival=arrival_timestamp,prompt=prompt_size,output=token_size"},
+    {"Mooncake's fields as a table, which does not say the unit of its timestamps",
+     OtherKind::Form::table,
+     {"timestamp", "input_length", "output_length"},
+     "--trace-columns arrival=timestamp,prompt=input_length,output=output_length,unit=ms, or unit=s"},
+    {"separated by |", OtherKind::Form::text, {"TIMESTAMP|", "timestamp|", "arrival|"}, "commas, semicolons or tabs"},
+}};
+
+template <class Kind>
+bool has_names(const std::vector<std::string>& names, const Kind& kind, bool any_case = false) {
+  return std::all_of(kind.signs.begin(), kind.signs.end(), [&](std::string_view sign) {
+    return sign.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& field) {
+             return any_case ? name_distance(field, sign) == 0 : field == sign;
+           });
+  });
+}
+
+inline const OtherKind* other_text(std::string_view text) {
+  for (const OtherKind& kind : all_other_kinds)
+    if (kind.form == OtherKind::Form::text)
+      for (const std::string_view sign : kind.signs)
+        if (!sign.empty() && text.starts_with(sign)) return &kind;
+  return nullptr;
+}
+
+inline const OtherKind* other_fields(const FirstFields& fields) {
+  const OtherKind::Form form = fields.list   ? OtherKind::Form::list
+                               : fields.json ? OtherKind::Form::object
+                                             : OtherKind::Form::table;
+  for (const OtherKind& kind : all_other_kinds)
+    if (kind.form == form && has_names(fields.names, kind)) return &kind;
+  return nullptr;
 }
 
 inline bool has_signs(const FirstFields& fields, const TraceKind& kind) {
-  if (fields.json != kind.json) return false;
-  return std::all_of(kind.signs.begin(), kind.signs.end(), [&](std::string_view sign) {
-    return sign.empty() || std::any_of(fields.names.begin(), fields.names.end(), [&](const std::string& field) {
-             // One's own table may be written with any letters; other formats' names differ from it by case alone.
-             return kind.format == TraceFormat::csv ? name_distance(field, sign) == 0 : field == sign;
-           });
-  });
+  // One's own table may be written with any letters; other formats' names differ from it by case alone.
+  return fields.json == kind.json && fields.list == kind.list &&
+         has_names(fields.names, kind, kind.format == TraceFormat::csv);
 }
 
 } // namespace sluice::detail
@@ -254,6 +399,8 @@ inline bool has_signs(const FirstFields& fields, const TraceKind& kind) {
 namespace sluice {
 
 SLUICE_READERS_INLINE std::span<const TraceKind> trace_kinds() { return detail::all_trace_kinds; }
+
+SLUICE_READERS_INLINE std::span<const OtherKind> other_kinds() { return detail::all_other_kinds; }
 
 SLUICE_READERS_INLINE const TraceKind& kind_of(TraceFormat format) {
   for (const TraceKind& kind : trace_kinds())
@@ -323,22 +470,26 @@ SLUICE_READERS_INLINE Expected<FirstFields> first_fields(const std::string& path
   FirstFields fields;
   const std::size_t mark = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
   const std::size_t begin = text.find_first_not_of(" \t\r\n", mark);
-  if (begin == std::string::npos) {
-    fields.other = "empty";
-    return fields;
-  }
+  if (begin == std::string::npos) return fields;
   const std::string_view shown = std::string_view(text).substr(begin);
-  fields.other = detail::other_file(shown);
-  if (!fields.other.empty()) return fields;
-  fields.json = shown.starts_with('{');
+  fields.other = detail::other_text(shown);
+  if (fields.other != nullptr) return fields;
+  fields.list = shown.starts_with('[');
+  fields.json = fields.list || shown.starts_with('{');
   if (fields.json) {
-    fields.names = detail::top_fields(shown);
+    detail::replace_python_numbers(text); // in place: `shown` stays
+    const std::size_t object = shown.find_first_not_of("[ \t\r\n");
+    if (object != std::string_view::npos && shown[object] == '{')
+      fields.names = detail::top_fields(shown.substr(object));
+    fields.other = detail::other_fields(fields);
     return fields;
   }
+  fields.line = shown.substr(0, shown.find_first_of("\r\n"));
   CsvRecords records{LineReader{std::make_unique<std::istringstream>(std::move(text)), path}};
   std::vector<std::string> columns;
   const Expected<bool> read = records.next(columns);
   if (read && *read && columns.size() >= 3) fields.names = std::move(columns);
+  fields.other = detail::other_fields(fields);
   return fields;
 }
 
@@ -355,13 +506,26 @@ SLUICE_READERS_INLINE Expected<const TraceKind*> recognise(const std::string& pa
   return static_cast<const TraceKind*>(nullptr);
 }
 
-SLUICE_READERS_INLINE std::string seen_fields(const std::string& path) {
+SLUICE_READERS_INLINE Unrecognised unrecognised(const std::string& path) {
   const Expected<FirstFields> fields = first_fields(path);
-  if (fields && !fields->other.empty()) return ", and it is " + excerpt(fields->other, 200);
-  if (!fields || fields->names.empty()) return {};
+  if (!fields) return {};
+  if (fields->other != nullptr)
+    return {", and it is " + std::string{fields->other->name}, std::string{fields->other->right}};
   std::string seen;
   for (const std::string& one : fields->names) seen += (seen.empty() ? "" : ", ") + excerpt(one);
-  return excerpt((fields->json ? ", and its fields are " : ", and its columns are ") + seen, 200);
+  if (fields->list) {
+    for (const TraceKind& kind : trace_kinds())
+      if (kind.json && !kind.list && detail::has_names(fields->names, kind))
+        return {", and it is one JSON list of objects of " + std::string{kind.name} + " (" + signs_text(kind) + ")",
+                "one object per line (jq -c '.[]')"};
+    return {excerpt(", and it is one JSON list" + (seen.empty() ? "" : " of objects with the fields " + seen), 200),
+            {}};
+  }
+  if (!seen.empty())
+    return {excerpt((fields->json ? ", and its fields are " : ", and its columns are ") + seen, 200), {}};
+  if (fields->json) return {", and its first object has no fields", {}};
+  if (fields->line.empty()) return {", and it is empty", {}};
+  return {", and its first line is '" + excerpt(fields->line) + "'", {}};
 }
 
 } // namespace sluice

@@ -54,12 +54,17 @@ static_assert(TraceReader<WholeTrace> && KnowsContent<WholeTrace>);
 
 /// Bailian's usage traces: JSON lines with `chat_id`, `parent_chat_id` (-1: none), `timestamp` in seconds,
 /// `input_length`, `output_length` and `hash_ids` of `block` tokens each. All turns that descend from one chat are a
-/// session. A chat whose parent is not in the file begins one.
+/// session. A chat whose parent is not in the file begins one. Lines may be in any order.
 Expected<WholeTrace> read_bailian(LineReader lines, Tokens block = Tokens{16});
 
 /// AIPerf's sessions: JSON lines with `session_id`, `timestamp` or `delay` in milliseconds, `input_length`,
 /// `output_length` and `hash_ids` of `block` tokens each. A line without `session_id` is a request of no session.
 Expected<WholeTrace> read_aiperf_sessions(LineReader lines, Tokens block = Tokens{512});
+
+/// LLMServingSim's data sets: JSON lines with `arrival_time_ns`, `input_toks`, `output_toks` and, optionally, the token
+/// ids themselves, `input_tok_ids` and `output_tok_ids`; or, in the same file, with `session_id` and `sub_requests`, of
+/// which each follows the one before after that one's `tool_duration_ns`.
+Expected<WholeTrace> read_token_ids(LineReader lines);
 
 /// BurstGPT's tables. Lines with 0 tokens are failed requests: they are left out and counted. `limit`: as many requests
 /// are enough, if the table has no sessions.

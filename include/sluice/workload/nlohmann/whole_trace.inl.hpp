@@ -9,6 +9,7 @@
 #include "sluice/workload/nlohmann/whole_trace.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace sluice {
@@ -42,7 +43,10 @@ SLUICE_READERS_INLINE Status WholeTrace::complete(const std::string& path) {
       spec.follows = true;
       const Seconds since = before.answered ? *before.answered - start : before.spec.arrival;
       spec.delay = session[i].delay.value_or(std::max(Seconds{0}, spec.arrival - since));
-      add_answer(session[i - 1].content, before.spec.prompt + before.spec.output, session[i].content);
+      Tokens known{0};
+      for (const ContentPiece& piece : before.content) known += piece.tokens;
+      if (known <= before.spec.prompt) // the file does not say what the answer was
+        add_answer(session[i - 1].content, before.spec.prompt + before.spec.output, session[i].content);
     }
     std::move(session.begin(), session.end(), std::back_inserter(turns_));
   }
@@ -59,25 +63,46 @@ SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> WholeTrace::next() {
 
 namespace sluice::detail {
 
-/// Reads what a line of Bailian's and of AIPerf's traces have in common.
-inline Expected<WholeTrace::Turn> read_hashed_turn(const nlohmann::json& object, const JsonFields& fields,
-                                                   Tokens block) {
-  const Expected<std::int64_t> prompt = fields.whole("input_length", 1, max_request_tokens);
+/// Reads what a request of every format has.
+inline Expected<WholeTrace::Turn> read_turn(const nlohmann::json& object, const JsonFields& fields,
+                                            const char* prompt_name, const char* output_name, bool in_session) {
+  const Expected<std::int64_t> prompt = fields.whole(prompt_name, 1, max_request_tokens);
   if (!prompt) return prompt.error();
-  const Expected<std::int64_t> output = fields.whole("output_length", 1, max_request_tokens);
+  const Expected<std::int64_t> output = fields.whole(output_name, 1, max_request_tokens);
   if (!output) return output.error();
   const Expected<Slo> slo = read_slo(fields);
   if (!slo) return slo.error();
   const Expected<std::int32_t> priority = read_priority(fields);
   if (!priority) return priority.error();
+  const Expected<SessionHints> hints = read_hints(object, fields.where(), in_session);
+  if (!hints) return hints.error();
   WholeTrace::Turn turn;
   turn.spec = RequestSpec{Seconds{0}, Tokens{*prompt}, Tokens{*output}, *slo};
   turn.spec.priority = *priority;
-  const Expected<SessionHints> hints = read_hints(object, fields.where(), true);
-  if (!hints) return hints.error();
   turn.spec.hints = *hints;
-  const HashedPrompt hashed{.block = block, .prompt = turn.spec.prompt, .salt = 0};
-  if (Status read = read_hash_ids(object, hashed, fields.where(), turn.content); !read) return read.error();
+  return turn;
+}
+
+/// Reads what a line of Bailian's and of AIPerf's traces have in common.
+inline Expected<WholeTrace::Turn> read_hashed_turn(const nlohmann::json& object, const JsonFields& fields,
+                                                   Tokens block) {
+  Expected<WholeTrace::Turn> turn = read_turn(object, fields, "input_length", "output_length", true);
+  if (!turn) return turn;
+  const HashedPrompt hashed{.block = block, .prompt = turn->spec.prompt, .salt = 0};
+  if (Status read = read_hash_ids(object, hashed, fields.where(), turn->content); !read) return read.error();
+  return turn;
+}
+
+/// Reads a request of LLMServingSim's data sets. An answer's ids are content only behind those of its prompt.
+inline Expected<WholeTrace::Turn> read_token_turn(const nlohmann::json& object, const JsonFields& fields,
+                                                  bool in_session) {
+  Expected<WholeTrace::Turn> turn = read_turn(object, fields, "input_toks", "output_toks", in_session);
+  if (!turn || !fields.has("input_tok_ids")) return turn;
+  for (const auto& [name, tokens] :
+       {std::pair{"input_tok_ids", turn->spec.prompt}, {"output_tok_ids", turn->spec.output}})
+    if (fields.has(name))
+      if (Status read = sluice::read_token_ids(object, name, tokens, fields.where(), turn->content); !read)
+        return read.error();
   return turn;
 }
 
@@ -114,12 +139,13 @@ inline Error out_of_order(const std::string& where, const char* what) {
 namespace sluice {
 
 SLUICE_READERS_INLINE Expected<WholeTrace> read_bailian(LineReader lines, Tokens block) {
-  WholeTrace trace;
   struct Chat {
-    std::string root;
-    Seconds last{0}; ///< of a root: the last arrival of its session
+    WholeTrace::Turn turn;
+    std::string id, parent;
+    std::int64_t line;
   };
-  std::map<std::string, Chat> chats;
+  std::vector<Chat> all;
+  std::map<std::string, std::string> roots; // of the chats that are in the file; empty until it is known
   const Status read =
       detail::for_each_object(lines, [&](const nlohmann::json& object, const JsonFields& fields) -> Status {
         const Expected<double> seconds = fields.number("timestamp", 0, 1e12, "seconds, 0 or more");
@@ -132,14 +158,68 @@ SLUICE_READERS_INLINE Expected<WholeTrace> read_bailian(LineReader lines, Tokens
         if (chat->empty()) return fields.missing("chat_id", "a number or a text");
         const Expected<std::string> parent = detail::read_key(object, "parent_chat_id", fields.where());
         if (!parent) return parent.error();
-        const auto of = parent->empty() ? chats.end() : chats.find(*parent);
-        const std::string root = of == chats.end() ? *chat : of->second.root;
-        if (!chats.try_emplace(*chat, Chat{root, turn->spec.arrival}).second)
+        if (!roots.try_emplace(*chat).second)
           return Error{ErrorCode::bad_input, fields.where(), "chat_id " + excerpt(*chat) + " is there twice", "once"};
-        Seconds& last = chats[root].last;
-        if (turn->spec.arrival < last) return detail::out_of_order(fields.where(), "last turn of its session");
-        last = turn->spec.arrival;
-        trace.add(root, *std::move(turn));
+        all.push_back({*std::move(turn), *chat, *parent, lines.number()});
+        return {};
+      });
+  if (!read) return read.error();
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Chat& a, const Chat& b) { return a.turn.spec.arrival < b.turn.spec.arrival; });
+  WholeTrace trace;
+  for (Chat& chat : all) {
+    const auto parent = chat.parent.empty() ? roots.end() : roots.find(chat.parent);
+    if (parent != roots.end() && parent->second.empty())
+      return detail::out_of_order(lines.name() + ":" + std::to_string(chat.line), "last turn of its session");
+    const std::string root = parent == roots.end() ? chat.id : parent->second;
+    roots[chat.id] = root;
+    trace.add(root, std::move(chat.turn));
+  }
+  if (Status complete = trace.complete(lines.name()); !complete) return complete.error();
+  return trace;
+}
+
+SLUICE_READERS_INLINE Expected<WholeTrace> read_token_ids(LineReader lines) {
+  WholeTrace trace;
+  std::set<std::string> sessions;
+  const Status read =
+      detail::for_each_object(lines, [&](const nlohmann::json& object, const JsonFields& fields) -> Status {
+        const Expected<double> arrival = fields.number("arrival_time_ns", 0, 1e21, "nanoseconds, 0 or more");
+        if (!arrival) return arrival.error();
+        const auto add = [&](const nlohmann::json& request, const std::string& where, const std::string& session,
+                             std::optional<Seconds> delay) -> Status {
+          const JsonFields of(request, where);
+          Expected<WholeTrace::Turn> turn = detail::read_token_turn(request, of, !session.empty());
+          if (!turn) return turn.error();
+          turn->spec.arrival = Seconds{*arrival * 1e-9} + delay.value_or(Seconds{0}); // a later turn's at the earliest
+          turn->delay = delay;
+          trace.add(session, *std::move(turn));
+          return {};
+        };
+        const auto parts = object.find("sub_requests");
+        if (parts == object.end()) return add(object, fields.where(), {}, std::nullopt);
+        if (!parts->is_array())
+          return Error{ErrorCode::bad_input, fields.where(), "sub_requests is no list", "a list of requests"};
+        const Expected<std::string> id = detail::read_key(object, "session_id", fields.where());
+        if (!id) return id.error();
+        const std::string session = id->empty() ? "line " + std::to_string(lines.number()) : *id;
+        if (!sessions.insert(session).second)
+          return Error{ErrorCode::bad_input, fields.where(), "session_id " + excerpt(session) + " is there twice",
+                       "once, with all its sub_requests"};
+        std::optional<Seconds> delay;
+        for (std::size_t i = 0; i < parts->size(); ++i) {
+          const std::string where = fields.where() + ": sub_request " + std::to_string(i + 1);
+          const nlohmann::json& part = (*parts)[i];
+          if (!part.is_object())
+            return Error{ErrorCode::bad_input, where, "this is no object", "input_toks and output_toks"};
+          if (Status added = add(part, where, session, delay); !added) return added;
+          const JsonFields of(part, where);
+          delay = Seconds{0};
+          if (!of.has("tool_duration_ns")) continue;
+          const Expected<double> tool = of.number("tool_duration_ns", 0, 1e18, "nanoseconds, 0 or more");
+          if (!tool) return tool.error();
+          delay = Seconds{*tool * 1e-9};
+        }
         return {};
       });
   if (!read) return read.error();
