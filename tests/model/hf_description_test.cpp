@@ -112,6 +112,17 @@ TEST_CASE("classes differ from Llama's in biases, norms and gates") {
   CHECK(described(with(command, {{"sliding_window_pattern", 2}})).kv.bytes(Tokens{100}) == Bytes{16 * 2 * (8 + 100)});
 }
 
+TEST_CASE("what a class has a number of its own for must be stated") {
+  const auto without = [](const char* type, const char* name) {
+    return dense(type).patch({{{"op", "remove"}, {"path", std::string{"/"} + name}}});
+  };
+  for (const char* type : {"mistral", "qwen3", "glm"})
+    CHECK(says(refusal(without(type, "num_key_value_heads")), "num_key_value_heads is missing"));
+  CHECK(says(refusal(without("qwen3", "head_dim")), "head_dim is missing"));
+  CHECK(says(refusal(dense("seed_oss")), "attention_bias is missing"));
+  CHECK(described(without("granite", "num_key_value_heads")).kv.bytes(Tokens{1}) == Bytes{2 * 4 * (2 + 2) * 2});
+}
+
 TEST_CASE("every listed type is known, and no other") {
   for (const HfModelTypes& row : hf_model_types())
     for (std::size_t begin = 0; begin < row.types.size();) {
@@ -233,7 +244,7 @@ TEST_CASE("a window counts where the class uses it, unless it is switched off, a
     CHECK(described(config).kv.bytes(Tokens{100}) == Bytes{2 * 16 * 8});
     CHECK(described(with(config, {{"use_sliding_window", false}})).kv.uniform(2));
   }
-  for (const char* type : {"llama", "glm4", "granite", "olmo2", "seed_oss", "ernie4_5", "qwen3_vl_text", "mimo"}) {
+  for (const char* type : {"llama", "glm4", "granite", "olmo2", "glm", "ernie4_5", "qwen3_vl_text", "mimo"}) {
     const bool switched = says(type, "qwen") || says(type, "mimo");
     const json on = with(with(dense(type), eight), switched ? json{{"use_sliding_window", true}} : json::object());
     CAPTURE(type);

@@ -203,6 +203,7 @@ TEST_CASE("mixed precision names a format per module, one for all experts of a l
 TEST_CASE("MXFP4 quantises experts alone") {
   json gpt = experts();
   gpt.update({{"model_type", "gpt_oss"},
+              {"attention_bias", false},
               {"num_local_experts", 4},
               {"layer_types", {"full_attention", "full_attention"}},
               {"intermediate_size", 128}});
@@ -232,6 +233,7 @@ TEST_CASE("compressed-tensors, AWQ and GPTQ store groups") {
   const json fp4{{"num_bits", 4}, {"type", "float"}, {"strategy", "group"}, {"group_size", 32}};
   CHECK(bytes(quantised(llama(), group(fp4, "mxfp4-pack-quantized")), ModuleClass::dense_mlp) ==
         2 * (mlp / 2 + mlp / 32));
+  CHECK(says(refusal(quantised(llama(), group(fp4, "float-quantized"))), "a float's strategy is 'group'"));
   json bad = int4;
   bad["num_bits"] = 3;
   CHECK(says(refusal(quantised(llama(), group(bad, "pack-quantized"))), "num_bits is 3"));
@@ -242,6 +244,11 @@ TEST_CASE("compressed-tensors, AWQ and GPTQ store groups") {
   CHECK(bytes(quantised(llama(), gptq), ModuleClass::dense_mlp) ==
         2 * (mlp / 2 + mlp / 128 * 2 + mlp / 128 / 2 + 4 * (256 + 256 + 512)));
   CHECK(says(refusal(quantised(llama(), {{"quant_method", "bitsandbytes"}})), "quant_method is 'bitsandbytes'"));
+  json packed = gptq;
+  packed["pack_dtype"] = "int32";
+  CHECK(read(quantised(llama(), packed))->weight_bytes() == read(quantised(llama(), gptq))->weight_bytes());
+  packed["pack_dtype"] = "int16";
+  CHECK(says(refusal(quantised(llama(), packed)), "pack_dtype is not int32"));
   json unknown = awq;
   unknown["packing_factor"] = 5;
   CHECK(says(refusal(quantised(llama(), unknown)), "packing_factor"));

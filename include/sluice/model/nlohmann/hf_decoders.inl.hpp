@@ -187,6 +187,12 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
                                       std::string_view type) {
   const detail::DecoderForm& form = *detail::find_decoder_form(type);
   const int layers = fields.size("num_hidden_layers");
+  const auto stated = [&](const char* name) { // not in every config that a class writes, such as a part of another
+    if (!fields.json().contains(name)) fields.refuse(std::string{name} + " is missing", "a value, or null");
+  };
+  if (!form.kv_as_heads) stated("num_key_value_heads");
+  if (form.own_head_dim) stated("head_dim");
+  if (type == "gpt_oss" || type == "seed_oss") stated("attention_bias"); // the class's default is true
   detail::Heads heads = detail::heads_of(fields, model.hidden);
   const bool biased = form.biased && fields.flag("use_bias", true);
   heads.qkv_bias = form.qkv_bias || biased;

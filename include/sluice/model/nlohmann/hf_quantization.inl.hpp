@@ -350,6 +350,8 @@ SLUICE_READERS_INLINE Status HfQuantization::read_compressed_tensors(const nlohm
     } else if (bits != 4 && bits != 8) {
       weights.refuse("num_bits is " + std::to_string(bits), "4 or 8");
     } else if (strategy == "group") {
+      if (weights.text("type", "int") == "float")
+        weights.refuse("a float's strategy is 'group'", "tensor, channel or block");
       stored.block_columns = size;
     } else if (strategy == "tensor") {
       stored.block_rows = 0;
