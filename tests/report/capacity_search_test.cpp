@@ -191,6 +191,18 @@ TEST_CASE("capacities have no interval of fewer seeds than were measured, nor of
     }
 }
 
+TEST_CASE("a ratio that is 1 in half of the seeds has no interval, and the signs decide") {
+  const std::vector<double> base(12, 0.0);
+  std::vector<double> row{1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0};
+  CHECK(std::isnan(compared::capacity_pairs(row, base, false).ratio.least));
+  CHECK(compared::capacity_pairs(row, base, false).tie()); // 5 to 0 can be chance
+  row[5] = 1;
+  CHECK(std::isnan(compared::capacity_pairs(row, base, false).ratio.least));
+  CHECK(compared::capacity_pairs(row, base, false).verdict() == "better, wins 6 of 12");
+  row[6] = 1;
+  CHECK_FALSE(std::isnan(compared::capacity_pairs(row, base, false).ratio.least));
+}
+
 TEST_CASE("the sign test sums both tails of the binomial distribution") {
   CHECK(sluice::sign_test(0, 5) == doctest::Approx(2.0 / 32));
   CHECK(sluice::sign_test(1, 8) == doctest::Approx(2.0 * 9 / 256));

@@ -105,7 +105,9 @@ struct CapacityPairs {
   if (!numbers) return pairs;
   std::vector<double> differences(a.size());
   std::transform(a.begin(), a.end(), b.begin(), differences.begin(), std::minus<>{});
-  pairs.ratio = factors(sluice::t_interval(differences), fewest_for_ratio, windows);
+  // Of pairs that are mostly equal an interval sees the others too seldom, and is too narrow.
+  const bool mostly_equal = 2 * (pairs.wins + pairs.losses) <= pairs.ordered;
+  pairs.ratio = factors(sluice::t_interval(differences), fewest_for_ratio, windows || mostly_equal);
   return pairs;
 }
 
