@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sluice/core/random.hpp"
 #include "sluice/workload/nlohmann/jsonl_reader.hpp"
 #include "sluice/workload/nlohmann/vllm_run.hpp"
 
@@ -6,7 +7,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace sluice;
@@ -350,4 +354,86 @@ TEST_CASE("lines after the limit are never read") {
   CHECK(requests->size() == 2);
   Shaped<CsvReader> three(azure_of(text), {.limit = 3, .rate_scale = 1.0, .slo = {}});
   CHECK(!read_all(three));
+}
+
+namespace {
+
+/// Mooncake's format, each line by JSON's parser.
+struct MooncakeByJson {
+  static constexpr JsonlNames names = MooncakeFormat::names;
+  static Status read_content(const nlohmann::json& object, Tokens prompt, Tokens output, const std::string& where,
+                             std::vector<ContentPiece>& content) {
+    return MooncakeFormat{}.read_content(object, prompt, output, where, content);
+  }
+};
+
+/// What a reader makes of a text: its requests with their content, and its error.
+template <class Reader>
+std::string read_text(const std::string& text) {
+  auto reader = reader_of<Reader>(text);
+  std::string out;
+  for (;;) {
+    const Expected<std::optional<RequestSpec>> next = reader.next();
+    if (!next) return out + next.error().line();
+    if (!*next) return out;
+    const RequestSpec& spec = **next;
+    CHECK(spec == RequestSpec{spec.arrival, spec.prompt, spec.output, spec.slo});
+    out += std::to_string(spec.arrival.count()) + " " + std::to_string(spec.prompt.count()) + " " +
+           std::to_string(spec.output.count()) + " " + std::to_string(spec.slo.ttft.count()) + ":";
+    for (const ContentPiece& piece : reader.content())
+      out += " " + std::to_string(piece.id) + "x" + std::to_string(piece.tokens.count());
+    out += "\n";
+  }
+}
+
+} // namespace
+
+TEST_CASE("a Mooncake line that is read as plain text gives what JSON's parser makes of it, wrong lines included") {
+  const std::vector<std::string> lines{
+      R"({"timestamp": 5, "input_length": 1100, "output_length": 3, "hash_ids": [1, 20, 300]})",
+      R"({"hash_ids":[],"output_length":7,"input_length":1,"timestamp":0})",
+      R"({"timestamp": 12, "input_length": 600, "output_length": 3})",
+      R"({"timestamp": 5.5, "input_length": 1100, "output_length": 3, "slo_ttft_s": 2})"};
+  const std::string letters = "0123456789 ,:.-e[]{}\"\\tihos";
+  Random random(7);
+  int right = 0, wrong = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string line = lines[random.below(lines.size())];
+    for (std::uint64_t edits = random.below(4); edits > 0; --edits) {
+      const std::size_t at = random.below(line.size());
+      if (const std::uint64_t kind = random.below(3); kind == 0)
+        line[at] = letters[random.below(letters.size())];
+      else if (kind == 1)
+        line.insert(at, 1, letters[random.below(letters.size())]);
+      else
+        line.erase(at, 1);
+    }
+    const std::string text = lines[1] + "\n" + line + "\n";
+    const std::string plain = read_text<MooncakeReader>(text);
+    INFO(line);
+    REQUIRE(plain == read_text<JsonlReader<MooncakeByJson>>(text));
+    if (plain.find("expected") != plain.npos)
+      ++wrong;
+    else
+      ++right;
+  }
+  CHECK(wrong > 1000);
+  CHECK(right > 1000);
+}
+
+TEST_CASE("a Mooncake line is read as plain text only if it is the release's") {
+  const auto reads = [](std::string_view line) {
+    PlainLine numbers;
+    std::vector<ContentPiece> content;
+    return MooncakeFormat{}.read_plain(line, numbers, content);
+  };
+  CHECK(reads(R"({"timestamp": 5, "input_length": 1100, "output_length": 3, "hash_ids": [1, 20, 300]})"));
+  CHECK(reads(R"({"output_length":3,"timestamp":5,"input_length":1100} )"));
+  for (const char* other : {R"({"timestamp": 5, "input_length": 1100})",
+                            R"({"timestamp": 5, "timestamp": 5, "input_length": 1, "output_length": 3})",
+                            R"({"timestamp": 5e0, "input_length": 1100, "output_length": 3})",
+                            R"({"timestamp": 5, "input_length": 0, "output_length": 3})",
+                            R"({"timestamp": 5, "input_length": 512, "output_length": 3, "hash_ids": [1, 2]})",
+                            R"({"timestamp": 5, "input_length": 512, "output_length": 3, "priority": 1})"})
+    CHECK_FALSE(reads(other));
 }

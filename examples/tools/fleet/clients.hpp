@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients: who sends a fleet's requests, and when: a trace, or a ladder of rates.
+// Clients: send a fleet's requests: those of a trace, or those of a load test whose rate changes in stages.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -55,12 +55,20 @@ struct Stage {
   [[nodiscard]] std::int64_t requests() const { return std::llround(rate * seconds); }
 };
 
+/// When the requests of a stage are sent.
+enum class Arrivals : std::uint8_t {
+  poisson, ///< at random
+  scaled,  ///< the same, scaled so that the last is sent at the stage's end: `constant` of inference-perf
+  even,    ///< at equal intervals
+};
+
 /// A load generator's ladder over prompts that share beginnings (inference-perf's `shared_prefix`).
 struct Ladder {
   std::vector<Stage> stages{};
+  Arrivals arrivals = Arrivals::poisson;
   int groups = 1, users = 1;        ///< of each group
-  sluice::Tokens shared{0}, own{1}; ///< tokens of a group's beginning, and of a user's question after it
-  sluice::Tokens output{1};
+  sluice::Tokens shared{0}, own{0}; ///< tokens of a group's beginning, and of a user's question after it
+  sluice::Tokens output{0};
   std::int64_t in_flight = 0; ///< of all clients at most; 0: no limit
   bool first_warms = true;    ///< the first stage fills the caches and counts for nothing
 
@@ -69,8 +77,8 @@ struct Ladder {
   }
 };
 
-/// Sends a ladder's requests: Poisson arrivals, each stage after the last answer of the one before, from the first
-/// prompt on in an order that the seed draws. A request that is due while `in_flight` are under way is sent when one is
+/// Sends a ladder's requests: each stage after the last answer of the one before, from the first prompt on in an order
+/// that the seed draws. A request that is due while `in_flight` are under way is sent when one is
 /// answered, and its times count from then: a generator measures from the moment at which it sends.
 class LadderClients final : public Clients {
  public:
@@ -121,9 +129,13 @@ class LadderClients final : public Clients {
     at_ = 0;
     sluice::Seconds when = begin;
     for (std::int64_t i = 0; i < stage.requests(); ++i) {
-      when += sluice::Seconds{-std::log(1 - random_.uniform()) / stage.rate};
+      const double interval = ladder_.arrivals == Arrivals::even ? 1 : -std::log(1 - random_.uniform());
+      when += sluice::Seconds{interval / stage.rate};
       due_.push_back(when);
     }
+    if (ladder_.arrivals != Arrivals::scaled) return;
+    const double scale = stage.seconds / (when - begin).count();
+    for (sluice::Seconds& one : due_) one = begin + (one - begin) * scale;
   }
 
   const Ladder& ladder_;

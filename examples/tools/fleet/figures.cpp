@@ -60,7 +60,7 @@ std::string differences_of(std::span<const RouterRuns> all, bool windows) {
   std::string out;
   const RouterRuns& first = all.front();
   for (const RouterRuns& one : all.subspan(1)) {
-    out += fmt::format("{} against {}:", one.router->name, first.router->name);
+    out += fmt::format("{} against {}:", one.router, first.router);
     const char* between = " ";
     for (const std::string_view key : {"throughput_tokens_per_s", "slo_attainment", "mean_ttft_s"}) {
       const auto figure =
@@ -124,13 +124,29 @@ std::string table_of(std::span<const RouterRuns> all, bool windows) {
   }
   TextTable table(columns);
   for (const RouterRuns& one : all) {
-    std::vector<std::string> row{std::string{one.router->name}};
+    std::vector<std::string> row{one.router};
     for (const Figure* figure : shown)
       row.push_back(sluice::detail::spread_text(interval_of(*figure, one.runs, windows),
                                                 [&](double value) { return text_of(*figure, value); }));
     table.row(std::move(row));
   }
   return table.text() + (all.front().runs.size() > 1 && all.size() > 1 ? "\n" + differences_of(all, windows) : "");
+}
+
+std::string refusals_of(std::span<const RouterRuns> all) {
+  std::string text;
+  for (const RouterRuns& one : all) {
+    std::int64_t refused = 0;
+    std::string_view why;
+    for (const Ran& run : one.runs) {
+      refused += run.summary.refused;
+      if (why.empty()) why = run.refusal;
+    }
+    if (refused == 0 || why.empty()) continue;
+    const std::string line = fmt::format("refused {}, the first because {}\n", refused, why);
+    if (text.find(line) == text.npos) text += line;
+  }
+  return text;
 }
 
 std::string json_of(std::span<const RouterRuns> all, std::span<const std::uint64_t> seeds, bool windows) {
@@ -140,7 +156,7 @@ std::string json_of(std::span<const RouterRuns> all, std::span<const std::uint64
   for (const std::uint64_t seed : seeds) json.value(seed);
   json.end_array().key("rows").begin_array();
   for (const RouterRuns& one : all) {
-    json.line().begin_object().field("router", one.router->name);
+    json.line().begin_object().field("router", one.router);
     for (const Figure& figure : all_figures) {
       if (figure.key == refused_key) continue; // below, over all runs
       const Interval of = interval_of(figure, one.runs, windows);

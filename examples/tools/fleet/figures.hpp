@@ -26,7 +26,7 @@ struct Figure {
 
 /// A router's runs, one per seed.
 struct RouterRuns {
-  const RouterRow* router = nullptr;
+  std::string router;
   std::vector<Ran> runs;
 };
 
@@ -36,6 +36,8 @@ struct RouterRuns {
 
 /// Returns the table of all routers, and, with several seeds, what each differs from the first by.
 [[nodiscard]] std::string table_of(std::span<const RouterRuns> all, bool windows);
+/// Returns a line for each reason why routers' engines first refused a request; empty if none did.
+[[nodiscard]] std::string refusals_of(std::span<const RouterRuns> all);
 [[nodiscard]] std::string json_of(std::span<const RouterRuns> all, std::span<const std::uint64_t> seeds, bool windows);
 
 } // namespace fleets

@@ -67,13 +67,17 @@ class FleetEngine {
   [[nodiscard]] std::int64_t alive() const { return engine_.alive(); }
   [[nodiscard]] std::int64_t steps() const { return engine_.steps(); }
   [[nodiscard]] const engines::CostChoice& predictor() const { return cost_; }
+  /// Why it refused a request first; empty if it refused none.
+  [[nodiscard]] const std::string& refusal() const { return listener_->refusal; }
 
  private:
-  /// Forwards to the fleet's watch, and notes tokens.
+  /// Forwards to the fleet's watch, and notes tokens and the first refusal.
   struct Listener final : sluice::EventListener {
     Listener(sluice::FleetWatch to, Told* notes) : watch(to), told(notes) {}
     void hear(const sluice::AnyEvent& event) override {
       sluice::tell(watch, state, event);
+      if (const auto* refused = event.get<sluice::events::Refused>(); refused != nullptr && refusal.empty())
+        refusal = refused->reason;
       if (told == nullptr) return;
       if (const auto* delivered = event.get<sluice::events::Delivered>()) {
         const auto second = static_cast<std::size_t>(delivered->when.count());
@@ -86,6 +90,7 @@ class FleetEngine {
     sluice::FleetWatch watch;
     sluice::FleetWatch::State state;
     Told* told;
+    std::string refusal{};
   };
 
   FleetEngine(engines::SimulatedEngine engine, std::unique_ptr<Listener> listener, engines::CostChoice cost,

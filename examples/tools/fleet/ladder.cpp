@@ -88,12 +88,18 @@ std::vector<LadderInput> inputs_73(const Options& options) {
                    machine.tp, machine.device, *machine.model, *machine.kv_blocks * 16, options.system),
        from("published: the report", {"--engines", "--prefill", "--decode", "--tp", "--device", "--model",
                                       "--kv-blocks", "--kv-dtype", "--system", "--decode-system"})},
-      {fmt::format("{} stages of Poisson arrivals, each after the last answer of the one before", ladder.stages.size()),
-       from("published: the report, and its generator's source (inference-perf, September 2025)", {"--stages"})},
+      {fmt::format("{} stages of {} arrivals, each after the last answer of the one before", ladder.stages.size(),
+                   ladder.arrivals == Arrivals::poisson  ? "Poisson"
+                   : ladder.arrivals == Arrivals::scaled ? "scaled Poisson"
+                                                         : "even"),
+       from("published: the report, and its generator's source (inference-perf, September 2025)",
+            {"--stages", "--arrivals"})},
       {fmt::format("{} prompts by turns from the first on, of {} tokens of a group and {} of a user; {} tokens out",
                    ladder.prompts(), ladder.shared.count(), ladder.own.count(), ladder.output.count()),
        from("published: the report, and its generator's source", {"--shared-prefix"})},
-      {"the scorers' weights, 256 blocks compared, 31,250 blocks a server", "published: the report"},
+      {"the scorers' weights, 256 blocks compared, 31,250 blocks a server",
+       options.routers.find(':') == std::string::npos ? "published: the report"
+                                                      : "published: the report; given: --router"},
       {fmt::format("{} requests in flight at most", ladder.in_flight),
        from("inferred: the generator's default of 100 for each of 8 workers (docs/fleet.md)", {"--in-flight"})},
       {fmt::format("16 tokens a block, {} tokens an iteration, {} requests a batch", *machine.batch_tokens,
@@ -140,7 +146,7 @@ std::vector<StageRow> stage_rows(const Ladder& ladder, std::span<const RouterRun
     for (std::size_t s = 0; s < ladder.stages.size(); ++s) {
       const Stage& stage = ladder.stages[s];
       const auto count = static_cast<std::size_t>(stage.requests());
-      StageRow row{std::string{one.router->name}, stage.rate};
+      StageRow row{one.router, stage.rate};
       for (const Ran& run : one.runs) {
         double first = std::numeric_limits<double>::infinity(), sent = 0, last = 0, tokens = 0, ttfts = 0, tpots = 0;
         double found = 0, prompts = 0;
@@ -176,7 +182,10 @@ std::vector<StageRow> stage_rows(const Ladder& ladder, std::span<const RouterRun
 }
 
 Expected<std::vector<StageRow>> read_recording(const std::string& path) {
-  TableRows table(path, {"router", "stage_rate_per_s", "output_tokens_per_s", "ttft_p90_s", "itl_mean_s"}, 4);
+  TableRows table(path,
+                  {"router|experiment", "stage_rate_per_s|requested_qps",
+                   "output_tokens_per_s|output_toks_per_sec_json", "ttft_p90_s", "itl_mean_s", "tpot_mean_s"},
+                  4);
   std::vector<StageRow> rows;
   while (table.next()) {
     if (table.text(1) == "all") continue; // of all stages
@@ -184,7 +193,10 @@ Expected<std::vector<StageRow>> read_recording(const std::string& path) {
     row.rate = table.number(1, 1e-9, 1e9);
     row.tokens_per_s = table.number(2, 1e-9, 1e12);
     row.ttft_p90_s = table.number(3, 0, 1e9);
-    if (table.has(4)) row.tpot_mean_s = 2 * table.number(4, 0, 1e9); // see `read_recording`
+    if (table.has(5))
+      row.tpot_mean_s = table.number(5, 0, 1e9);
+    else if (table.has(4))
+      row.tpot_mean_s = 2 * table.number(4, 0, 1e9); // see `read_recording`
   }
   if (!table.status()) return table.status().error();
   if (rows.empty()) return Error{ErrorCode::bad_input, path, "it has no stage", "a row for each router and stage"};
@@ -249,9 +261,18 @@ std::string ladder_table(std::span<const StageRow> rows, std::span<const StageRo
     if (count == stages)
       out += fmt::format(" (measured {:.0f}, {:+.1f} %)", real_sum / count, 100 * (sum / real_sum - 1));
     out += fmt::format("; P90 TTFT first above {:g} s at {}", limit_s, rate_text(breaks_at(rows, router, limit_s)));
-    if (count > 0) out += fmt::format(" (measured {})", rate_text(breaks_at(measured, router, limit_s)));
+    if (count > 0)
+      out += fmt::format(" (measured {})", rate_text(breaks_at(measured, router, limit_s)));
+    else if (!measured.empty())
+      out += " (not measured)";
     out += "\n";
   }
+  std::string others; // NAME=ROUTER gives a router the recording's name
+  for (const StageRow& row : measured)
+    if (std::find(routers.begin(), routers.end(), row.router) == routers.end() &&
+        (", " + others + ", ").find(", " + row.router + ", ") == std::string::npos)
+      others += (others.empty() ? "" : ", ") + row.router;
+  if (!others.empty()) out += "measured, and not simulated: " + others + "\n";
   return out;
 }
 

@@ -38,8 +38,9 @@ struct StageRow {
 [[nodiscard]] std::vector<StageRow> stage_rows(const Ladder& ladder, std::span<const RouterRuns> all);
 
 /// Measured stages: a CSV with the columns stage_rate_per_s, router, output_tokens_per_s and ttft_p90_s, in any order,
-/// and perhaps itl_mean_s, whose double is the mean TPOT: inference-perf, which wrote it, reads a stream by lines and
-/// notes a time for each, also for the empty line after each token (apis/completion.py, October 2025).
+/// or with llm-d's own names of them (requested_qps, experiment, output_toks_per_sec_json); perhaps tpot_mean_s, or
+/// itl_mean_s, whose double is the mean TPOT: inference-perf, which wrote it, reads a stream by lines and notes a time
+/// for each, also for the empty line after each token (apis/completion.py, October 2025).
 [[nodiscard]] sluice::Expected<std::vector<StageRow>> read_recording(const std::string& path);
 
 /// The stages as a table, beside a recording's if there is one, and for each router the first rate whose P90 of TTFT

@@ -47,8 +47,9 @@ inline constexpr std::array<LayerName, 14> layer_names{{{"embedding", "embedding
 } // namespace detail
 
 /// Reads layers.csv (kernels by tokens), attn_prefill_predictions.csv (a chunk alone, by the KV before it) and
-/// attn_decode_predictions.csv (decodes alone, by their number and mean KV) of `folder`, in nanoseconds of one layer on
-/// one device of `devices`. The profiler has no sampler, and its `attn` in layers.csv has no KV: both are left out.
+/// attn_decode_predictions.csv (decodes alone, by their number and mean KV) of `folder`, the latter two perhaps in its
+/// folder `predictions`, in nanoseconds of one layer on one device of `devices`. The profiler has no sampler, and its
+/// `attn` in layers.csv has no KV: both are left out.
 inline sluice::Expected<sluice::TableProfile> read_layer_tables(const std::filesystem::path& folder, int devices,
                                                                 sluice::LinkCost link) {
   using namespace sluice;
@@ -75,7 +76,8 @@ inline sluice::Expected<sluice::TableProfile> read_layer_tables(const std::files
 
   std::map<std::int64_t, std::map<std::int64_t, double>> by_chunk, by_decodes;
   const auto read = [&](const char* name, std::vector<std::string_view> columns, auto& into) {
-    TableRows rows(folder / name, columns);
+    const std::filesystem::path apart = folder / "predictions" / name;
+    TableRows rows(std::filesystem::exists(apart) ? apart : folder / name, columns);
     while (rows.next()) {
       const std::int64_t count = rows.whole(0, 0, most), past = rows.whole(1, 0, most);
       into[count][past] = static_cast<double>(rows.whole(2, 0, most)) * 1e-9;

@@ -5,10 +5,12 @@
 #include "shared/sizes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 namespace fleets {
 
@@ -20,10 +22,6 @@ template <class Take>
 bool each_part(std::string_view text, Take&& take) {
   const std::vector<std::string_view> parts = parts_of(text);
   return std::all_of(parts.begin(), parts.end(), take);
-}
-bool read_double(std::string_view text, double& value) {
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return wrong == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
 }
 bool read_whole(std::string_view text, std::int64_t least, std::int64_t most, std::int64_t& value) {
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -38,6 +36,11 @@ Named named(std::string_view part, char between) {
 }
 
 } // namespace
+
+bool read_double(std::string_view text, double& value) {
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return wrong == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
+}
 
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -99,6 +102,17 @@ std::string read_stages(std::string_view text, std::vector<Stage>& stages) {
   return read && stages.size() > 1
              ? ""
              : "RATE:SECONDS with commas, at least one request each: the first warms, and at least one is measured";
+}
+
+std::string read_arrivals(std::string_view text, Arrivals& arrivals) {
+  constexpr std::array<std::pair<std::string_view, Arrivals>, 3> names{
+      {{"poisson", Arrivals::poisson}, {"scaled", Arrivals::scaled}, {"even", Arrivals::even}}};
+  for (const auto& [name, value] : names)
+    if (text == name) {
+      arrivals = value;
+      return "";
+    }
+  return "poisson, scaled or even";
 }
 
 std::string read_prompts(std::string_view text, Ladder& ladder) {

@@ -147,7 +147,7 @@ void write_fleet(JsonWriter& json, const RouterRuns& of, std::span<const Failure
     lane.found.add(fate.first, static_cast<double>(fate.found));
     lane.prompts.add(fate.first, static_cast<double>(fate.prompt));
   }
-  json.line().begin_object().field("name", of.router->name).key("engines").begin_array();
+  json.line().begin_object().field("name", of.router).key("engines").begin_array();
   for (const std::size_t engine : drawn) {
     const Lane& lane = *lane_of[engine];
     json.line().begin_object().field("name", run.last_pool == 0 ? fmt::format("engine {}", engine)
@@ -177,7 +177,7 @@ std::string table_html(std::span<const RouterRuns> all, bool windows) {
     heads += sluice::detail::html_number_head(name, figure.key);
   }
   for (const RouterRuns& one : all) {
-    rows += "<tr><th scope=\"row\">" + escaped(one.router->name) + "</th>";
+    rows += "<tr><th scope=\"row\">" + escaped(one.router) + "</th>";
     for (const Figure& figure : figures()) {
       const Interval of = interval_of(figure, one.runs, windows);
       const std::string text = sluice::detail::spread_text(of, [&](double value) { return text_of(figure, value); });
@@ -207,7 +207,7 @@ std::string fleet_page(const Options& options, const compared::Comparison& compa
   for (const RouterRuns& one : all) {
     const Ran& run = one.runs.front();
     const double end = end_of(run);
-    const std::string name{one.router->name};
+    const std::string& name = one.router;
     const std::vector<double> waited = waited_then(run);
     Bins ttft(end), age(end), seen(end), real(end), counts(end), seen_counts(end), alive(end);
     for (const Fate& fate : run.fates) {
@@ -239,12 +239,12 @@ std::string fleet_page(const Options& options, const compared::Comparison& compa
   page.under = fmt::format("{} engines of {}, {}",
                            options.prefill ? fmt::format("{} + {}", *options.prefill, *options.decode)
                                            : fmt::format("{}", options.engines),
-                           options.system, options.preset.empty() ? comparison.workload.trace : "a ladder of rates");
+                           options.system, !options.has_ladder() ? comparison.workload.trace : "a ladder of rates");
   const WorkloadReport& w = comparison.workload;
   page.facts = sluice::detail::html_fact("model", w.model) + sluice::detail::html_fact("device", w.device) +
                sluice::detail::html_fact("token blocks of KV", std::to_string(w.budget_blocks)) +
                sluice::detail::html_fact("reports every", time_text(options.every));
-  if (options.preset.empty()) page.facts += sluice::detail::html_fact("requests", std::to_string(w.requests));
+  if (!options.has_ladder()) page.facts += sluice::detail::html_fact("requests", std::to_string(w.requests));
   page.command = command;
   JsonWriter json(page.data, true);
   sluice::detail::begin_page_data(json, "fleet", w);

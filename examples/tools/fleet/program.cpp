@@ -56,23 +56,62 @@ int fail(const Error& error) {
   return 2;
 }
 
-Expected<std::vector<const RouterRow*>> chosen_routers(const std::string& list) {
-  std::vector<const RouterRow*> chosen;
+/// A router of --router: "precise", "precise:1:1:2" with the weights of its scorers, or "NAME=precise:1:1:2".
+struct ChosenRouter {
+  std::string name; ///< in tables
+  const RouterRow* row = nullptr;
+  std::vector<double> weights; ///< empty: the router's own
+};
+
+Expected<ChosenRouter> read_router(std::string_view text) {
+  ChosenRouter chosen;
+  const std::size_t equals = text.find('=');
+  const std::string_view spec = equals == text.npos ? text : text.substr(equals + 1);
+  const std::string_view name = spec.substr(0, spec.find(':'));
+  chosen.name = equals == text.npos ? name : text.substr(0, equals);
   std::vector<std::string_view> names;
-  for (const RouterRow& row : routers()) names.push_back(row.name);
+  for (const RouterRow& row : routers()) {
+    names.push_back(row.name);
+    if (row.name == name) chosen.row = &row;
+  }
+  if (chosen.row == nullptr || chosen.name.empty())
+    return flag_error("--router",
+                      chosen.row == nullptr
+                          ? fmt::format("there is no router '{}'{}", excerpt(name), did_you_mean(name, names))
+                          : fmt::format("'{}' has an empty name", excerpt(text)),
+                      "a name that --list prints, several with commas, or all");
+  for (std::size_t at = name.size(); at < spec.size();) {
+    const std::size_t end = std::min(spec.find(':', at + 1), spec.size());
+    double weight = 0;
+    if (!read_double(spec.substr(at + 1, end - at - 1), weight) || weight < 0 || weight > 1e9)
+      return flag_error("--router", fmt::format("'{}' has a weight that is no number", excerpt(text)),
+                        "weights from 0 to 1e+09, such as precise:1:1:2");
+    chosen.weights.push_back(weight);
+    at = end;
+  }
+  if (!chosen.weights.empty() && chosen.weights.size() != chosen.row->scorers)
+    return flag_error("--router",
+                      fmt::format("'{}' has {} weight{}", excerpt(text), chosen.weights.size(),
+                                  chosen.weights.size() == 1 ? "" : "s"),
+                      chosen.row->scorers == 0 ? fmt::format("none: {} has no scorers", name)
+                                               : fmt::format("{}, in the order of --list", chosen.row->scorers));
+  return chosen;
+}
+
+Expected<std::vector<ChosenRouter>> chosen_routers(const std::string& list) {
+  std::vector<ChosenRouter> chosen;
   if (list == "all") {
-    for (const RouterRow& row : routers()) chosen.push_back(&row);
+    for (const RouterRow& row : routers()) chosen.push_back({std::string{row.name}, &row, {}});
     return chosen;
   }
-  for (const std::string_view name : parts_of(list)) {
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end())
-      return flag_error("--router", fmt::format("there is no router '{}'{}", excerpt(name), did_you_mean(name, names)),
-                        "a name that --list prints, several with commas, or all");
-    const RouterRow* row = &routers()[static_cast<std::size_t>(found - names.begin())];
-    if (std::find(chosen.begin(), chosen.end(), row) != chosen.end())
-      return flag_error("--router", fmt::format("'{}' is named twice", name), "each router once");
-    chosen.push_back(row);
+  for (const std::string_view text : parts_of(list)) {
+    Expected<ChosenRouter> one = read_router(text);
+    if (!one) return one.error();
+    for (const ChosenRouter& other : chosen)
+      if (other.name == one->name)
+        return flag_error("--router", fmt::format("'{}' is named twice", excerpt(one->name)),
+                          "each router once, or with names: NAME=ROUTER");
+    chosen.push_back(*std::move(one));
   }
   return chosen;
 }
@@ -82,7 +121,7 @@ struct Needed {
   const char *flag, *other, *what, *expected;
 };
 constexpr const char* both_pools = "--prefill and --decode as well";
-constexpr std::array<Needed, 12> needed{{
+constexpr std::array<Needed, 8> needed{{
     {"--prefill", "--decode", "there is no --decode", "engines of both pools, such as --prefill 1 --decode 3"},
     {"--decode", "--prefill", "there is no --prefill", "engines of both pools, such as --prefill 1 --decode 3"},
     {"--decode-system", "--decode", "there is one pool", both_pools},
@@ -91,12 +130,10 @@ constexpr std::array<Needed, 12> needed{{
     {"--restart", "--fail", "no engine dies", "--fail as well"},
     {"--scale-waiting", "--scale-from", "all engines take requests from the start", "--scale-from as well"},
     {"--scale-delay", "--scale-from", "all engines take requests from the start", "--scale-from as well"},
-    {"--stages", "--preset", "only a preset's ladder has it", "--preset as well"},
-    {"--shared-prefix", "--preset", "only a preset's ladder has it", "--preset as well"},
-    {"--in-flight", "--preset", "only a preset's ladder has it", "--preset as well"},
-    {"--recording", "--preset", "there is nothing to compare it with", "--preset as well"},
 }};
-/// Flags of workloads: a preset has its own, whose requests have no SLO.
+/// Flags of a ladder of rates, which --preset and --stages ask for.
+constexpr std::array<const char*, 4> of_ladders{"--shared-prefix", "--arrivals", "--in-flight", "--recording"};
+/// Flags of other workloads. A ladder's requests have no SLO.
 constexpr std::array<const char*, 15> of_workloads{"--trace",     "--format",   "--trace-columns", "--trace-block",
                                                    "--benchmark", "--generate", "--limit",         "--rate-scale",
                                                    "--sessions",  "--resample", "--windows",       "--slo-scale",
@@ -131,9 +168,14 @@ Status check(const Options& options) {
     if (options.gave(one.flag) && !options.gave(one.other)) return flag_error(one.flag, one.what, one.expected);
   if (options.gave("--engines") && options.prefill)
     return flag_error("--engines", "there are two pools", "--engines, or --prefill and --decode");
-  if (!options.preset.empty())
+  if (options.has_ladder()) {
     for (const char* flag : of_workloads)
-      if (options.gave(flag)) return flag_error(flag, "the preset has its own workload", "--preset without it");
+      if (options.gave(flag))
+        return flag_error(flag, "a ladder has its own workload", "--preset or --stages without it");
+  } else {
+    for (const char* flag : of_ladders)
+      if (options.gave(flag)) return flag_error(flag, "there is no ladder of rates", "--preset or --stages as well");
+  }
   const std::int64_t all = options.prefill ? *options.prefill + *options.decode : options.engines;
   for (const Failure& one : options.failures)
     if (static_cast<std::int64_t>(one.engine) >= all)
@@ -150,14 +192,14 @@ std::vector<std::uint64_t> seeds_of(const Options& options) {
 
 /// Runs each router on each seed. Other threads than this one run fleets, so that this one can show progress.
 Expected<std::vector<RouterRuns>> run_all(const Options& options, const Comparison& comparison,
-                                          const std::vector<const RouterRow*>& chosen, Ranks* ranks) {
+                                          const std::vector<ChosenRouter>& chosen, Ranks* ranks) {
   const auto find = [&](const std::string& name) {
     return *std::find_if(comparison.systems.begin(), comparison.systems.end(),
                          [&](const engines::System* one) { return one->name == name; });
   };
   const std::vector<std::uint64_t> seeds = seeds_of(options);
   std::vector<RouterRuns> all;
-  for (const RouterRow* row : chosen) all.push_back({row, std::vector<Ran>(seeds.size())});
+  for (const ChosenRouter& one : chosen) all.push_back({one.name, std::vector<Ran>(seeds.size())});
   const std::size_t jobs = chosen.size() * seeds.size();
   const auto processors = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   const std::int64_t threads = options.threads.value_or(processors);
@@ -180,6 +222,7 @@ Expected<std::vector<RouterRuns>> run_all(const Options& options, const Comparis
     of.deposit = options.deposit == "on";
     of.every = Seconds{options.every};
     of.seed = seeds[seed];
+    of.weights = chosen[router].weights;
     of.settings.handoff = options.handoff;
     of.settings.failures = {options.failures, options.restarted ? Interrupted::restarted : Interrupted::resumed};
     if (options.scale_from)
@@ -188,17 +231,17 @@ Expected<std::vector<RouterRuns>> run_all(const Options& options, const Comparis
     of.settings.threads = static_cast<int>(std::max<std::int64_t>(1, threads / static_cast<std::int64_t>(at_once)));
     of.copies = Seconds{options.kv_copy * of.setup->geometry.layers};
     of.ranks = ranks;
-    of.notes = !options.preset.empty() || (!options.out.empty() && seed == 0);
+    of.notes = options.has_ladder() || (!options.out.empty() && seed == 0);
     of.ended = &ended;
     std::unique_ptr<Clients> clients;
-    if (!options.preset.empty()) {
+    if (options.has_ladder()) {
       clients = std::make_unique<LadderClients>(options.ladder, of.setup->limits.block_tokens, seeds[seed]);
     } else {
       Expected<engines::Requests> requests = static_cast<const compared::Setup*>(of.setup)->open(of.slo);
       if (!requests) return requests.error();
       clients = std::make_unique<TraceClients>(*std::move(requests), of.setup->limits.block_tokens);
     }
-    Expected<Ran> ran = chosen[router]->run(of, *clients);
+    Expected<Ran> ran = chosen[router].row->run(of, *clients);
     if (!ran) return ran.error();
     all[router].runs[seed] = *std::move(ran);
     return {};
@@ -213,7 +256,7 @@ Expected<std::vector<RouterRuns>> run_all(const Options& options, const Comparis
     }
   };
   std::int64_t each = comparison.workload.requests;
-  if (!options.preset.empty()) {
+  if (options.has_ladder()) {
     each = 0;
     for (const Stage& stage : options.ladder.stages) each += stage.requests();
   }
@@ -241,22 +284,29 @@ Expected<const LadderPreset*> set_preset(Options& options) {
     names.push_back(one.name);
     if (one.name != options.preset) continue;
     one.set(options);
-    if (options.gave("--shared-prefix")) (void)read_prompts(options.shared_prefix, options.ladder); // it was checked
-    const Ladder& ladder = options.ladder;
-    const auto prompts = static_cast<std::int64_t>(ladder.prompts());
-    if (const std::int64_t tokens = prompts * (ladder.shared + ladder.own).count();
-        prompts > 1'000'000 || tokens > 1'000'000'000)
-      return flag_error("--shared-prefix", fmt::format("there are {} prompts with {} tokens in all", prompts, tokens),
-                        "at most 1000000 prompts with 1000000000 tokens");
-    // Machine, limits and policies are prepared for one request of the ladder.
-    options.workload.generate = fmt::format("poisson:rate=1,requests=1,prompt={},output={}",
-                                            (ladder.shared + ladder.own).count(), ladder.output.count());
     return &one;
   }
   return flag_error(
       "--preset",
       fmt::format("there is no preset '{}'{}", excerpt(options.preset), did_you_mean(options.preset, names)),
       "a name that --list prints");
+}
+
+/// Checks a ladder's prompts, and asks for machine, limits and policies as one of its requests needs them.
+Status set_prompts(Options& options) {
+  Ladder& ladder = options.ladder;
+  if (options.gave("--shared-prefix")) (void)read_prompts(options.shared_prefix, ladder); // it was checked
+  if (ladder.own.count() == 0 || ladder.output.count() == 0)
+    return flag_error("--shared-prefix", "there is no preset, and own or output is missing",
+                      "groups=N,users=N,shared=TOKENS,own=TOKENS,output=TOKENS");
+  const auto prompts = static_cast<std::int64_t>(ladder.prompts());
+  if (const std::int64_t tokens = prompts * (ladder.shared + ladder.own).count();
+      prompts > 1'000'000 || tokens > 1'000'000'000)
+    return flag_error("--shared-prefix", fmt::format("there are {} prompts with {} tokens in all", prompts, tokens),
+                      "at most 1000000 prompts with 1000000000 tokens");
+  options.workload.generate = fmt::format("poisson:rate=1,requests=1,prompt={},output={}",
+                                          (ladder.shared + ladder.own).count(), ladder.output.count());
+  return {};
 }
 
 int run(Options options, const std::string& command) {
@@ -273,7 +323,9 @@ int run(Options options, const std::string& command) {
     preset = *found;
   }
   if (Status checked = check(options); !checked) return fail(checked.error());
-  Expected<std::vector<const RouterRow*>> chosen = chosen_routers(options.routers);
+  if (options.has_ladder())
+    if (Status checked = set_prompts(options); !checked) return fail(checked.error());
+  Expected<std::vector<ChosenRouter>> chosen = chosen_routers(options.routers);
   if (!chosen) return fail(chosen.error());
   if (!options.recording.empty()) {
     Expected<std::vector<StageRow>> read = read_recording(options.recording);
@@ -311,13 +363,13 @@ int run(Options options, const std::string& command) {
   if (!leads) return 0;
   const bool windows = options.workload.windows > 0;
   const std::vector<std::uint64_t> seeds = seeds_of(options);
-  if (preset != nullptr) {
+  if (options.has_ladder()) {
     const std::vector<StageRow> rows = stage_rows(options.ladder, *all);
-    const std::vector<LadderInput> inputs = preset->inputs(options);
+    const std::vector<LadderInput> inputs = preset != nullptr ? preset->inputs(options) : std::vector<LadderInput>{};
     if (options.json) {
       std::fputs(ladder_json(rows, inputs).c_str(), stdout);
     } else {
-      std::fputs(ladder_table(rows, measured).c_str(), stdout);
+      std::fputs((ladder_table(rows, measured) + refusals_of(*all)).c_str(), stdout);
       fmt::print("\n");
       for (const LadderInput& one : inputs) fmt::print("input: {} ({})\n", one.what, one.from);
     }
@@ -328,7 +380,7 @@ int run(Options options, const std::string& command) {
                options.prefill ? fmt::format("{} + {}", *options.prefill, *options.decode)
                                : fmt::format("{}", options.engines),
                options.system, options.decoder.empty() ? "" : " and " + options.decoder);
-    std::fputs(table_of(*all, windows).c_str(), stdout);
+    std::fputs((table_of(*all, windows) + refusals_of(*all)).c_str(), stdout);
   }
   if (options.out.empty()) return 0;
   const std::vector<NamedText> files{{"fleet.html", fleet_page(options, *comparison, *all, command)},
@@ -352,7 +404,7 @@ int fleets::program(int argc, char** argv) {
   constexpr std::int64_t whole = std::numeric_limits<std::int64_t>::max();
   flags.name("--preset", options.preset, "a published load test's inputs by name; --list names them");
   flags.name("--recording", options.recording,
-             "with --preset: a CSV of the measured figures by router and stage, to compare with");
+             "with a ladder: a CSV of the measured figures by router and stage, to compare with");
   flags.other("--replay",
               "instead: replay a recorded fleet, a folder with config/, profile/, reference/ and a CSV of requests "
               "(docs/fleet.md)",
@@ -360,7 +412,10 @@ int fleets::program(int argc, char** argv) {
                 options.replay = text;
                 return text.empty() ? "a folder" : "";
               });
-  flags.name("--router", options.routers, "routers by name, several with commas, or all; --list names them")
+  flags
+      .name("--router", options.routers,
+            "routers by name, several with commas, or all; --list names them. ROUTER:WEIGHT:... sets its scorers' "
+            "weights, NAME=ROUTER its name in the tables")
       ->default_str(options.routers);
   flags.whole("--engines", options.engines, 1, 1'000'000,
               "engines that serve requests from prompt to answer "
@@ -394,14 +449,23 @@ int fleets::program(int argc, char** argv) {
   flags.number("--kv-copy", options.kv_copy, 0, true,
                "seconds per layer in which a connector copies a request's KV, in both pools (default: 0; 0.0002 of a "
                "replay)");
-  flags.other("--stages", "of a preset: other stages, RATE:SECONDS with commas; the first warms",
+  flags.other("--stages",
+              "a ladder of rates: stages RATE:SECONDS with commas, of which the first warms (default: the "
+              "preset's)",
               [&options](const std::string& text) { return read_stages(text, options.ladder.stages); });
-  flags.other("--shared-prefix", "of a preset: other prompts, groups=N,users=N,shared=TOKENS,own=TOKENS,output=TOKENS",
+  flags.other("--arrivals",
+              "of a ladder: poisson, scaled (the same in exactly a stage's seconds) or even (default: "
+              "poisson)",
+              [&options](const std::string& text) { return read_arrivals(text, options.ladder.arrivals); });
+  flags.other("--shared-prefix",
+              "of a ladder: its prompts, groups=N,users=N,shared=TOKENS,own=TOKENS,output=TOKENS "
+              "(default: the preset's)",
               [&options](const std::string& text) {
                 options.shared_prefix = text;
                 return read_prompts(text, options.ladder);
               });
-  flags.whole("--in-flight", options.ladder.in_flight, 0, many, "of a preset: requests in flight at most; 0: no limit");
+  flags.whole("--in-flight", options.ladder.in_flight, 0, many,
+              "of a ladder: requests in flight at most; 0: no limit (default: 0; 800 of a preset)");
   add_trace_flags(flags, options.workload, "a trace file (default: a generated workload, \"demo\")");
   app.add_option("--generate", options.workload.generate,
                  "a generated workload instead, e.g. sharegpt:rate=2,requests=200; see docs/workloads.md");

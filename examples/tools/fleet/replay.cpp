@@ -11,6 +11,7 @@
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/order.hpp"
+#include "sluice/workload/nlohmann/jsonl_reader.hpp"
 
 #include "compare/comparison.hpp"
 #include "engines/program.hpp"
@@ -24,6 +25,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -43,7 +45,7 @@ namespace {
 /// One recorded fleet: config/NAME_config.json.
 struct Recorded {
   std::string name;
-  std::string model;
+  std::string model, hardware;
   int devices = 1; ///< of an instance
   Bytes memory{0};
   BytesPerSecond link{0};
@@ -58,8 +60,9 @@ struct Measured {
 struct Replayed {
   Recorded of;
   Measured real, ours;
-  std::int64_t refused = 0;                              ///< requests, which `ours` leaves out
-  std::vector<double> by_second;                         ///< simulated
+  std::int64_t refused = 0;      ///< requests, which `ours` leaves out
+  bool from_seconds = false;     ///< `real` is from the tokens of each second: there are no latencies
+  std::vector<double> by_second; ///< simulated
   std::vector<std::pair<double, double>> real_by_second; ///< measured
 };
 
@@ -98,6 +101,8 @@ Expected<Recorded> read_config(const fs::path& path) {
     if (so_far > 0 && (*model != of.model || *devices != of.devices))
       return bad(path, "its instances differ", "instances of one model on as many devices each");
     of.model = *std::move(model);
+    if (const auto hardware = one.find("hardware"); hardware != one.end() && hardware->is_string())
+      of.hardware = hardware->get<std::string>();
     of.devices = static_cast<int>(*devices);
     of.memory = Bytes{static_cast<std::int64_t>(*size * 1e9)};
     const auto part = one.find("pd_type");
@@ -115,12 +120,27 @@ Expected<Recorded> read_config(const fs::path& path) {
   return of;
 }
 
-/// Reads the measured figures of a fleet.
+/// Reads the measured figures of a fleet: NAME_latency.tsv if there is one, and the tokens of each second. Without
+/// the former, tokens/s are those of the latter up to the last second that has any.
 Status read_measured(const fs::path& folder, Replayed& of) {
+  TableRows seconds(folder / "reference" / (of.of.name + "_throughput.tsv"), {"time_s", "throughput"});
+  double tokens = 0, last = 0;
+  while (seconds.next()) {
+    of.real_by_second.emplace_back(seconds.number(0, 0, 1e9), seconds.number(1, 0, 1e12));
+    const auto [second, count] = of.real_by_second.back();
+    tokens += count;
+    if (count > 0) last = std::max(last, second);
+  }
+  if (!seconds.status()) return seconds.status();
   // "SD+PC" is SD with a prefix cache that finds nothing: the artifact has the latencies of SD alone.
   fs::path latency = folder / "reference" / (of.of.name + "_latency.tsv");
   if (!fs::exists(latency))
     latency = folder / "reference" / (of.of.name.substr(0, of.of.name.find('+')) + "_latency.tsv");
+  if (!fs::exists(latency)) {
+    of.from_seconds = true;
+    if (last > 0) of.real.tokens_per_s = tokens / last;
+    return {};
+  }
   bool found = false;
   TableRows rows(latency, {"framework", "throughput_tok_s", "mean_ttft_ms", "mean_tpot_ms"});
   while (rows.next()) {
@@ -130,49 +150,96 @@ Status read_measured(const fs::path& folder, Replayed& of) {
   }
   if (!rows.status()) return rows.status();
   if (!found) return bad(latency, "there is no row of vLLM", "the measured figures, as framework vLLM");
-  TableRows seconds(folder / "reference" / (of.of.name + "_throughput.tsv"), {"time_s", "throughput"});
-  while (seconds.next()) of.real_by_second.emplace_back(seconds.number(0, 0, 1e9), seconds.number(1, 0, 1e12));
-  return seconds.status();
+  return {};
 }
 
-/// The workload: its requests have sessions, by which the second pool's first tokens are found.
+/// Adds a request of a workload. It has a session, by which the second pool's first token is found. Returns false if it
+/// arrives before the one above it.
+bool add(std::vector<RequestSpec>& requests, Seconds arrival, std::int64_t prompt, std::int64_t output) {
+  if (!requests.empty() && arrival < requests.back().arrival) return false;
+  RequestSpec& spec = requests.emplace_back();
+  spec.arrival = arrival;
+  spec.prompt = Tokens{prompt};
+  spec.output = Tokens{output};
+  spec.session = static_cast<std::uint32_t>(requests.size());
+  return true;
+}
+/// The artifact's own form of a workload: a JSON object a line.
+Expected<std::vector<RequestSpec>> read_json_requests(const fs::path& path) {
+  std::vector<RequestSpec> requests;
+  Expected<TokenIdsReader> reader = TokenIdsReader::open(path.string());
+  if (!reader) return reader.error();
+  for (;;) {
+    const Expected<std::optional<RequestSpec>> next = reader->next();
+    if (!next) return next.error();
+    if (!*next) return requests;
+    (void)add(requests, (*next)->arrival, (*next)->prompt.count(), (*next)->output.count()); // in order: it was checked
+  }
+}
+
 Expected<std::vector<RequestSpec>> read_requests(const fs::path& path) {
   std::vector<RequestSpec> requests;
-  TableRows rows(path, {"arrival_s", "prompt", "output"});
-  while (rows.next()) {
-    RequestSpec& spec = requests.emplace_back();
-    spec.arrival = Seconds{rows.number(0, 0, 1e9)};
-    if (requests.size() > 1 && spec.arrival < requests[requests.size() - 2].arrival)
-      rows.refuse("it arrives before the request above it", "requests in the order of their arrivals");
-    spec.prompt = Tokens{rows.whole(1, 1, 1'000'000'000)};
-    spec.output = Tokens{rows.whole(2, 1, 1'000'000'000)};
-    spec.session = static_cast<std::uint32_t>(requests.size());
+  if (path.extension() == ".jsonl") {
+    Expected<std::vector<RequestSpec>> read = read_json_requests(path);
+    if (!read) return read.error();
+    requests = *std::move(read);
+  } else {
+    TableRows rows(path, {"arrival_s", "prompt", "output"});
+    while (rows.next()) {
+      const Seconds arrival{rows.number(0, 0, 1e9)};
+      const std::int64_t prompt = rows.whole(1, 1, 1'000'000'000), output = rows.whole(2, 1, 1'000'000'000);
+      if (!add(requests, arrival, prompt, output))
+        rows.refuse("it arrives before the request above it", "requests in the order of their arrivals");
+    }
+    if (!rows.status()) return rows.status().error();
   }
-  if (!rows.status()) return rows.status().error();
   if (requests.empty()) return bad(path, "it has no request", "a row for each request");
   return requests;
 }
 
-/// A single file of a folder whose name ends so.
-Expected<fs::path> only(const fs::path& folder, std::string_view ending, bool is_folder) {
+/// The file with the recording's requests.
+Expected<fs::path> workload_of(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(folder, failed))
-    if (entry.is_directory() == is_folder && entry.path().filename().string().ends_with(ending))
-      found.push_back(entry.path());
+  for (const char* ending : {".csv", ".jsonl"})
+    for (const auto& entry : fs::directory_iterator(folder, failed))
+      if (entry.is_regular_file() && entry.path().extension() == ending) found.push_back(entry.path());
   if (found.size() != 1)
-    return bad(folder,
-               fmt::format("it has {} {}", found.size(), is_folder ? "folders" : "files *" + std::string{ending}),
-               "one");
+    return bad(folder, fmt::format("it has {} files *.csv and *.jsonl", found.size()), "one, with the requests");
   return found.front();
+}
+
+/// The folder with the kernel times of a fleet's instances. If one names a number of devices ("tp4"), as the profiler's
+/// HARDWARE/ORGANISATION/MODEL/tp4 do, it must name hardware and model as well, and is for those alone.
+Expected<fs::path> profile_of(const fs::path& folder, const Recorded& of) {
+  const std::string model = of.model.substr(of.model.rfind('/') + 1);
+  std::vector<fs::path> found;
+  std::error_code failed;
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "profile", failed)) {
+    if (entry.path().filename() != "layers.csv") continue;
+    const fs::path home = entry.path().parent_path();
+    const std::string name = fs::relative(home, folder / "profile").generic_string();
+    const std::size_t at = name.rfind("tp");
+    const bool says = at != name.npos && (at == 0 || name[at - 1] == '/' || name[at - 1] == '-') &&
+                      at + 2 < name.size() && name.find_first_not_of("0123456789", at + 2) == name.npos;
+    if (!says || (name.substr(at + 2) == std::to_string(of.devices) && name.starts_with(of.hardware) &&
+                  name.find(model) != name.npos))
+      found.push_back(home);
+  }
+  if (found.size() == 1) return found.front();
+  return bad(folder / "profile",
+             fmt::format("it has {} folders with a layers.csv for {} on {} x {}", found.size(), of.model, of.devices,
+                         of.hardware.empty() ? "its hardware" : of.hardware),
+             "one, such as H100-Llama-3.1-70B-tp4");
 }
 
 /// "meta-llama/Llama-3.1-70B": a known model with that family and size.
 Expected<ModelShape> model_of(const Options& options, const std::string& name) {
   std::string known = options.machine.model.value_or("");
   if (known.empty()) {
-    const std::string last = name.substr(name.rfind('/') + 1);
-    known = last.starts_with("Llama-3.1-70B") ? "llama3-70b" : last.starts_with("Llama-3.1-8B") ? "llama3-8b" : last;
+    for (const char c : name.substr(name.rfind('/') + 1)) known += static_cast<char>(std::tolower(c));
+    for (const char* one : {"70b", "8b"}) // 3.1 has the shapes of 3
+      if (known.starts_with("llama-3.1-" + std::string{one})) known = "llama3-" + std::string{one};
   }
   Expected<ModelShape> shape = find_or_read_model(known);
   if (shape) return shape;
@@ -181,13 +248,24 @@ Expected<ModelShape> model_of(const Options& options, const std::string& name) {
                "a model's name or its config.json"};
 }
 
+/// What a fleet needs of the recording. Artifacts have fleets without measured figures or kernel times.
+Status check_files(const Options& options, const Recorded& of) {
+  const fs::path reference = fs::path(options.replay) / "reference";
+  if (!fs::exists(reference / (of.name + "_throughput.tsv")) && !fs::exists(reference / (of.name + "_latency.tsv")))
+    return bad(reference, fmt::format("it has neither {0}_throughput.tsv nor {0}_latency.tsv", of.name),
+               "measured figures");
+  if (const Expected<ModelShape> model = model_of(options, of.model); !model) return model.error();
+  const Expected<fs::path> profile = profile_of(options.replay, of);
+  return profile ? Status{} : Status{profile.error()};
+}
+
 Status replay_one(const Options& options, const std::vector<RequestSpec>& requests, Replayed& of) {
   const Recorded& recorded = of.of;
   const Expected<ModelShape> whole = model_of(options, recorded.model);
   if (!whole) return whole.error();
   const Expected<ModelShape> shard = tensor_shard(*whole, recorded.devices, recorded.name);
   if (!shard) return shard.error();
-  const Expected<fs::path> profile = only(fs::path(options.replay) / "profile", "", true);
+  const Expected<fs::path> profile = profile_of(options.replay, recorded);
   if (!profile) return profile.error();
   const Expected<TableProfile> kernels = read_layer_tables(*profile, recorded.devices, LinkCost{});
   if (!kernels) return kernels.error();
@@ -266,7 +344,7 @@ Status replay_one(const Options& options, const std::vector<RequestSpec>& reques
 }
 
 std::string differs(double ours, double real) {
-  return std::isnan(ours) ? "-" : fmt::format("{:+.1f}", 100 * (ours / real - 1));
+  return std::isnan(ours / real) ? "-" : fmt::format("{:+.1f}", 100 * (ours / real - 1));
 }
 
 std::string table_of(const std::vector<Replayed>& all) {
@@ -294,17 +372,23 @@ std::string table_of(const std::vector<Replayed>& all) {
 }
 
 /// What a replay needs beyond the recording's own files.
-std::string inputs_of(const Options& options) {
-  return fmt::format(
-      "input: requests, kernel times, instances, devices, memory and link (the recording's files)\n"
-      "input: two all-reduces a layer as a ring over that link; KV as whole prompts over it (stated)\n"
-      "input: {} tokens an iteration (the recording's program); {} requests a batch, 16 tokens a block, no "
-      "asynchronous scheduling (stated: vLLM's defaults)\n"
-      "input: round robin; a client's first token is that of the engine that generates (stated)\n"
-      "input: {:g} ms per layer in which a connector copies a request's KV, at both ends (stated, calibrated by the "
-      "TTFT of "
-      "prefill and decode apart)\n",
-      options.machine.batch_tokens.value_or(2048), options.machine.batch.value_or(256), options.kv_copy * 1e3);
+std::string inputs_of(const Options& options, const std::vector<Replayed>& all) {
+  std::string text;
+  for (const Replayed& one : all)
+    if (one.from_seconds)
+      text += fmt::format("measured: {} by the tokens of each second; there are no latencies\n", one.of.name);
+  return text +
+         fmt::format(
+             "input: requests, kernel times, instances, devices, memory and link (the recording's files)\n"
+             "input: two all-reduces a layer as a ring over that link; KV as whole prompts over it (stated)\n"
+             "input: {} tokens an iteration (the recording's program); {} requests a batch, 16 tokens a block, no "
+             "asynchronous scheduling (stated: vLLM's defaults)\n"
+             "input: round robin; a client's first token is that of the engine that generates (stated)\n"
+             "input: {:g} ms per layer in which a connector copies a request's KV, at both ends (stated, calibrated by "
+             "the "
+             "TTFT of "
+             "prefill and decode apart)\n",
+             options.machine.batch_tokens.value_or(2048), options.machine.batch.value_or(256), options.kv_copy * 1e3);
 }
 
 std::string json_of(const std::vector<Replayed>& all) {
@@ -343,24 +427,32 @@ int replay_fleet(const Options& options, const std::string& command) {
     return fail({ErrorCode::not_found, "--replay", options.replay + " has no config/NAME_config.json",
                  "a folder with a recorded fleet"});
   std::sort(configs.begin(), configs.end());
-  const Expected<fs::path> workload = only(folder, ".csv", false);
+  const Expected<fs::path> workload = workload_of(folder);
   if (!workload) return fail(workload.error());
   const Expected<std::vector<RequestSpec>> requests = read_requests(*workload);
   if (!requests) return fail(requests.error());
+  std::vector<std::pair<std::string, Error>> left_out;
   std::vector<Replayed> all;
   for (const fs::path& path : configs) {
     Expected<Recorded> of = read_config(path);
     if (!of) return fail(of.error());
+    if (const Status checked = check_files(options, *of); !checked) {
+      left_out.emplace_back(of->name, checked.error());
+      continue;
+    }
     Replayed& one = all.emplace_back();
     one.of = *std::move(of);
     if (Status read = read_measured(folder, one); !read) return fail(read.error());
     if (Status ran = replay_one(options, *requests, one); !ran) return fail(ran.error());
   }
+  if (all.empty()) return fail(left_out.front().second);
+  for (const auto& [name, why] : left_out)
+    fmt::print(stderr, "{}: {} is left out: {}\n", engines::program_name(), name, why.line());
   std::sort(all.begin(), all.end(), [](const Replayed& a, const Replayed& b) {
     const auto rank = [](const Replayed& one) { return one.of.prefill * 1000 + one.of.together; };
     return rank(a) < rank(b);
   });
-  std::fputs(options.json ? json_of(all).c_str() : (table_of(all) + "\n" + inputs_of(options)).c_str(), stdout);
+  std::fputs(options.json ? json_of(all).c_str() : (table_of(all) + "\n" + inputs_of(options, all)).c_str(), stdout);
   if (options.out.empty()) return 0;
   if (Status made = compared::make_folder(options.out); !made) return fail(made.error());
   std::vector<Chart> charts;

@@ -14,6 +14,7 @@
 #include <array>
 #include <deque>
 #include <limits>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -75,6 +76,13 @@ R made(const Fleets& of) {
   return router;
 }
 
+/// Gives a router's scorers the user's weights.
+template <class R>
+void weigh(const Fleets& of, R& router) {
+  if (of.weights.empty()) return;
+  std::apply([at = of.weights.begin()](auto&... scorer) mutable { ((scorer.weight = *at++), ...); }, router.scorers);
+}
+
 template <class F, class R>
 Expected<Ran> run_on(const Fleets& of, const R& router, Clients& clients) {
   std::deque<Told> told; // a deque: engines have their addresses
@@ -104,6 +112,11 @@ Expected<Ran> run_on(const Fleets& of, const R& router, Clients& clients) {
       !status)
     return status.error();
   ran.summary = fleet->summary();
+  const auto note_refusal = [&ran](const auto& pool) {
+    for (std::size_t i = 0; i < pool.size() && ran.refusal.empty(); ++i) ran.refusal = pool.engine(i).refusal();
+  };
+  note_refusal(fleet->template pool<0>());
+  if constexpr (F::pools == 2) note_refusal(fleet->template pool<1>());
   for (std::size_t engine = 0; engine < told.size(); ++engine) {
     const Told& one = told[engine];
     if (ran.tokens.size() < one.tokens.size()) ran.tokens.resize(one.tokens.size());
@@ -120,7 +133,9 @@ Expected<Ran> run_router(const Fleets& of, Clients& clients, R router) {
 }
 template <class R>
 Expected<Ran> run_plain(const Fleets& of, Clients& clients) {
-  return run_router(of, clients, made<R>(of));
+  R router = made<R>(of);
+  if constexpr (requires { router.scorers; }) weigh(of, router);
+  return run_router(of, clients, router);
 }
 
 // llm-d's routers, with the weights of its published configurations.
@@ -131,19 +146,20 @@ using Precise = WeightedScorers<QueueScorer, KvScorer, FoundScorer>;
 Expected<Ran> run_precise(const Fleets& of, Clients& clients) {
   auto router = made<Precise>(of);
   router.scorers = {QueueScorer{2}, KvScorer{2}, FoundScorer{3}};
+  weigh(of, router);
   return run_router(of, clients, router);
 }
 
 constexpr std::array<RouterRow, 8> rows{{
-    {"precise", "scores queue 2, free KV 2 and the prefixes that engines report 3 (llm-d)", true, &run_precise},
-    {"estimated", "scores queue, free KV and the prefixes that it sent before, 1 each (llm-d)", true,
+    {"precise", "scores queue 2, free KV 2 and the prefixes that engines report 3 (llm-d)", 3, &run_precise},
+    {"estimated", "scores queue, free KV and the prefixes that it sent before, 1 each (llm-d)", 3,
      &run_plain<Estimated>},
-    {"forecast", "the soonest first token, by the engines' cost models and prefixes", true, &run_plain<ByForecast>},
-    {"load", "scores queue and free KV, 1 each (llm-d)", false, &run_plain<Load>},
-    {"least-loaded", "the lowest of 4 x waiting + running (vLLM's front end)", false, &run_plain<LeastLoaded>},
-    {"session", "a session's requests to one engine; others at random", false, &run_plain<BySession>},
-    {"round-robin", "each engine in turn", false, &run_plain<RoundRobin>},
-    {"random", "any engine", false, &run_plain<RandomRouter>},
+    {"forecast", "the soonest first token, by the engines' cost models and prefixes", 0, &run_plain<ByForecast>},
+    {"load", "scores queue and free KV, 1 each (llm-d)", 2, &run_plain<Load>},
+    {"least-loaded", "the lowest of 4 x waiting + running (vLLM's front end)", 0, &run_plain<LeastLoaded>},
+    {"session", "a session's requests to one engine; others at random", 0, &run_plain<BySession>},
+    {"round-robin", "each engine in turn", 0, &run_plain<RoundRobin>},
+    {"random", "any engine", 0, &run_plain<RandomRouter>},
 }};
 
 } // namespace

@@ -26,8 +26,9 @@ struct Fleets {
   const engines::Setup* setup = nullptr;
   sluice::Slo slo{};
   bool deposit = false;
-  sluice::Seconds every{0.1}; ///< how often engines report
-  std::uint64_t seed = 1;     ///< of routers that draw
+  sluice::Seconds every{0.1};        ///< how often engines report
+  std::uint64_t seed = 1;            ///< of routers that draw
+  std::span<const double> weights{}; ///< of the router's scorers; empty: its own
   sluice::FleetSettings settings{};
   sluice::Seconds copies{0};      ///< for which a request that arrives with its KV holds up the engine that takes it
   bool tells = false;             ///< tokens by second, and first tokens of the second pool
@@ -62,6 +63,7 @@ struct Ran {
   std::size_t last_pool = 0;                                            ///< its first engine
   std::vector<Fate> fates;                                              ///< with `notes`: by number
   std::vector<Stay> stays;                                              ///< with `notes`: each request's in order
+  std::string refusal;                                                  ///< why a request was refused first
   std::vector<double> tokens;                                           ///< with `tells`: delivered, by second
   std::vector<std::pair<std::uint32_t, sluice::Seconds>> second_firsts; ///< with `tells`: by the second pool's engines
   [[nodiscard]] double imbalance() const; ///< the busiest engine's generated tokens over the mean, of the last pool
@@ -70,8 +72,8 @@ struct Ran {
 /// A row of the table of routers.
 struct RouterRow {
   std::string_view name;
-  std::string_view what;       ///< one line for --list
-  bool knows_contents = false; ///< it compares prompts, and is random or blind without them
+  std::string_view what;   ///< one line for --list
+  std::size_t scorers = 0; ///< whose weights may be given
   sluice::Expected<Ran> (*run)(const Fleets&, Clients&) = nullptr;
 };
 [[nodiscard]] std::span<const RouterRow> routers();

@@ -35,6 +35,12 @@ TableRows::TableRows(const std::filesystem::path& path, std::vector<std::string_
   }
   records_.emplace(*std::move(lines));
   std::string names;
+  std::vector<std::string_view> others(columns_.size()); // the second names
+  for (std::size_t i = 0; i < columns_.size(); ++i)
+    if (const std::size_t bar = columns_[i].find('|'); bar != std::string_view::npos) {
+      others[i] = columns_[i].substr(bar + 1);
+      columns_[i] = columns_[i].substr(0, bar);
+    }
   for (std::size_t i = 0; i < needed; ++i) names += (i > 0 ? "," : "") + std::string{columns_[i]};
   const Expected<bool> head = records_->next(fields_);
   if (!head) {
@@ -47,7 +53,8 @@ TableRows::TableRows(const std::filesystem::path& path, std::vector<std::string_
   }
   width_ = fields_.size();
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const auto found = std::find(fields_.begin(), fields_.end(), columns_[i]);
+    auto found = std::find(fields_.begin(), fields_.end(), columns_[i]);
+    if (found == fields_.end() && !others[i].empty()) found = std::find(fields_.begin(), fields_.end(), others[i]);
     if (found != fields_.end())
       at_[i] = static_cast<std::size_t>(found - fields_.begin());
     else if (i < needed && status_.ok())

@@ -22,7 +22,8 @@ namespace fleets {
 ///     if (!rows.status()) return rows.status().error();
 class TableRows {
  public:
-  /// The header has the first `needed` of `columns` in any order, and perhaps the others; it may have more.
+  /// The header has the first `needed` of `columns` in any order, and perhaps the others; it may have more. A column
+  /// "router|experiment" may have either name.
   TableRows(const std::filesystem::path& path, std::vector<std::string_view> columns, std::size_t needed);
   TableRows(const std::filesystem::path& path, const std::vector<std::string_view>& columns)
       : TableRows(path, columns, columns.size()) {}

@@ -48,6 +48,9 @@ struct ContentPiece {
 inline void block_keys(std::span<const ContentPiece> pieces, Tokens block_tokens, std::vector<BlockKey>& keys) {
   SLUICE_ASSERT(block_tokens.count() > 0, "a block of some tokens");
   keys.clear();
+  Tokens tokens{0};
+  for (const ContentPiece& piece : pieces) tokens += piece.tokens;
+  keys.reserve(static_cast<std::size_t>(tokens / block_tokens));
   BlockKey key{};
   std::uint64_t content = 0;     // content of the current block
   Tokens missing = block_tokens; // tokens until the current block is full

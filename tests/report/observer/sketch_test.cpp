@@ -43,18 +43,14 @@ void check_quantiles(const Sketch& sketch, std::vector<double> values) {
 
 } // namespace
 
-TEST_CASE("a sketch's quantiles are off by at most its error, zeros and merges included") {
+TEST_CASE("a sketch's quantiles are off by at most its error, zeros included") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed)
     for (const double zeros : {0.0, 0.3, 0.95}) {
-      std::vector<double> a = some_values(seed, 1 + seed * 37, zeros, 12);
-      const std::vector<double> b = some_values(seed + 100, 500, zeros / 2, 4);
-      Sketch merged = sketch_of(a);
-      check_quantiles(merged, a);
-      merged.merge(sketch_of(b));
-      merged.merge(Sketch{});
-      a.insert(a.end(), b.begin(), b.end());
-      check_quantiles(merged, a);
-      for (const double p : {0.05, 0.5, 0.95}) CHECK(merged.quantile(p) == sketch_of(a).quantile(p));
+      std::vector<double> values = some_values(seed, 1 + seed * 37, zeros, 12);
+      check_quantiles(sketch_of(values), values);
+      const std::vector<double> others = some_values(seed + 100, 500, zeros / 2, 4); // of another range
+      values.insert(values.end(), others.begin(), others.end());
+      check_quantiles(sketch_of(values), values);
     }
 }
 

@@ -401,7 +401,7 @@ TEST_CASE("one group of all tokens finds, holds and frees what PrefixCache does"
         const std::size_t found = alike.find(keys);
         REQUIRE(groups.find(keys) == found);
         const std::span<const BlockKey> first = std::span(keys).first(found);
-        REQUIRE(groups.held(first) == static_cast<std::int64_t>(alike.held(first)));
+        REQUIRE(groups.held(first) == static_cast<std::int64_t>(alike.find_held(first).held));
         alike.attach(request.alike, first);
         groups.attach(request.groups, keys, found);
         found_blocks += found;

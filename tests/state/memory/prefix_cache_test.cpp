@@ -107,15 +107,15 @@ TEST_CASE("a prefix that two requests share is stored once") {
   cache.extend(one, 4);
   cache.seal(one, keys);
   CHECK(cache.find(keys) == 3);
-  CHECK(cache.held(keys) == 3);
+  CHECK(cache.find_held(keys).held == 3);
   cache.attach(other, keys);
   CHECK(cache.free() == TokenBlocks{4});
   cache.release(one);
   CHECK(cache.free() == TokenBlocks{5}); // the other still uses three
-  CHECK(cache.held(keys) == 3);
+  CHECK(cache.find_held(keys).held == 3);
   cache.release(other);
   CHECK(cache.free() == TokenBlocks{8});
-  CHECK(cache.held(keys) == 0);
+  CHECK(cache.find_held(keys).held == 0);
   CHECK(cache.find(keys) == 3);
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("a key stays with the first block that had it") {
   cache.seal(one, keys);
   cache.seal(other, keys); // computed twice, because neither existed when the other started
   cache.release(other);
-  CHECK(cache.held(keys) == 1);
+  CHECK(cache.find_held(keys).held == 1);
 }
 
 TEST_CASE("random requests: found, held and free blocks agree with the plain reference") {
@@ -159,7 +159,8 @@ TEST_CASE("random requests: found, held and free blocks agree with the plain ref
         const std::size_t found = cache.find(keys);
         REQUIRE(found == plain.find(keys));
         const std::vector<BlockKey> first(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(found));
-        REQUIRE(cache.held(first) == plain.held(first));
+        REQUIRE(cache.find_held(keys).blocks == found);
+        REQUIRE(cache.find_held(keys).held == plain.held(first));
         cache.attach(request.table, first);
         plain.attach(request.plain, first);
         all_found += found;

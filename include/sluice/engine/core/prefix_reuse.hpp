@@ -253,10 +253,12 @@ class PrefixReuse {
   };
   /// How many of `keys` can be found, and how many of those count as held.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> found_and_held(std::span<const BlockKey> keys) const {
-    const std::size_t found = finds(keys);
-    const std::span<const BlockKey> first = keys.first(found);
-    return {static_cast<std::int64_t>(found),
-            groups_ ? groups_->cache.held(first) : static_cast<std::int64_t>(cache_.held(first))};
+    if (groups_) {
+      const std::size_t found = groups_->cache.find(keys);
+      return {static_cast<std::int64_t>(found), groups_->cache.held(keys.first(found))};
+    }
+    const PrefixCache::Found found = cache_.find_held(keys);
+    return {static_cast<std::int64_t>(found.blocks), static_cast<std::int64_t>(found.held)};
   }
   /// The keys of the request's first `count` blocks. Generated blocks get keys of their own.
   std::span<const BlockKey> keys_of(Slot slot, std::size_t count) {

@@ -56,15 +56,6 @@ class Sketch {
     const double to = std::bit_cast<double>((first_ + at + 1) << shift);
     return std::min(max_, (from + to) / 2);
   }
-  /// Adds the values of another.
-  void merge(const Sketch& other) {
-    for (std::size_t i = 0; i < other.counts_.size(); ++i)
-      if (other.counts_[i] > 0) counts_at(other.first_ + i) += other.counts_[i];
-    zeros_ += other.zeros_;
-    total_ += other.total_;
-    sum_ += other.sum_;
-    max_ = std::max(max_, other.max_);
-  }
   /// Its memory, in buckets.
   [[nodiscard]] std::size_t buckets() const { return counts_.size(); }
 

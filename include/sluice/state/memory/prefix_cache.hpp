@@ -17,19 +17,19 @@ namespace sluice {
 
 // KeyIndex: finds the number of a block by its key.
 
-/// An open-addressed table of block numbers, at most two thirds full, with the upper half of each key beside its block.
+/// An open-addressed table of block numbers, at most two fifths full, with the upper half of each key beside its block.
 ///
 /// Keys live with the blocks; the table asks for them (`key_of(block)`) only where the upper halves agree, so a key
-/// that is absent costs one cache miss, and moving entries costs none. Its 12 bytes a block are what
-/// `std::unordered_map` takes for a pointer and a half; that also allocates a node per block taken and released in
-/// every step.
+/// that is absent costs one cache miss, and moving entries costs none. It takes 20 bytes a block. (Two thirds full it
+/// takes 12, and 1.6 times as long to take, fill and find a block: runs of full places are long.) `std::unordered_map`
+/// takes more, and allocates a node per block taken and released in every step.
 class KeyIndex {
  public:
   static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
 
   /// An index of no block: every `find` answers `nobody`, as at every size.
   KeyIndex() : KeyIndex(0) {}
-  explicit KeyIndex(std::size_t most) : slots_(most + most / 2 + 2) {
+  explicit KeyIndex(std::size_t most) : slots_(places(most)) {
     SLUICE_ASSERT(slots_.size() < nobody, "fewer blocks than 32 bits count");
   }
 
@@ -42,6 +42,15 @@ class KeyIndex {
   }
   /// Begins to load what `find` needs.
   void prefetch(BlockKey key) const { __builtin_prefetch(&slots_[home(tag(key))]); }
+  /// Adds a key unless it is there. Returns whether it was added.
+  template <class KeyOf>
+  bool add_new(BlockKey key, std::uint32_t block, KeyOf&& key_of) {
+    std::size_t at = home(tag(key));
+    for (; slots_[at].block != nobody; at = after(at))
+      if (slots_[at].tag == tag(key) && key_of(slots_[at].block) == key) return false;
+    slots_[at] = {block, tag(key)};
+    return true;
+  }
   /// Adds a key that is not there.
   void add(BlockKey key, std::uint32_t block) {
     std::size_t at = home(tag(key));
@@ -63,13 +72,14 @@ class KeyIndex {
   }
   [[nodiscard]] std::size_t bytes() const { return slots_.capacity() * sizeof(Slot); }
   /// Whether it has room for this many blocks.
-  [[nodiscard]] bool holds(std::size_t most) const { return most + most / 2 + 2 <= slots_.size(); }
+  [[nodiscard]] bool holds(std::size_t most) const { return places(most) <= slots_.size(); }
 
  private:
   struct Slot {
     std::uint32_t block = nobody;
     std::uint32_t tag = 0;
   };
+  static std::size_t places(std::size_t most) { return 2 * most + most / 2 + 2; }
   static std::uint32_t tag(BlockKey key) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(key) >> 32); }
   /// Keys are hashes: the upper half, scaled to the table's size, is as good as a remainder and cheaper.
   [[nodiscard]] std::size_t home(std::uint32_t of) const {
@@ -162,11 +172,19 @@ class PrefixCache {
     while (found < keys.size() && block_of(keys[found]) != nobody) ++found;
     return found;
   }
-  /// How many of `keys`, which can all be found, name a block that a request holds, and so take no room.
-  [[nodiscard]] std::size_t held(std::span<const BlockKey> keys) const {
-    std::size_t count = 0;
-    for (const BlockKey key : keys) count += blocks_[block_of(key)].holders > 0 ? 1u : 0u;
-    return count;
+  struct Found {
+    std::size_t blocks = 0;
+    std::size_t held = 0; ///< those of them that a request holds: they take no room
+  };
+  /// The same, and how many of them a request holds.
+  [[nodiscard]] Found find_held(std::span<const BlockKey> keys) const {
+    Found found;
+    for (; found.blocks < keys.size(); ++found.blocks) {
+      const std::uint32_t block = block_of(keys[found.blocks]);
+      if (block == nobody) break;
+      found.held += blocks_[block].holders > 0 ? 1u : 0u;
+    }
+    return found;
   }
 
   /// Adds the blocks of `keys`, which can all be found, to `blocks`.
@@ -197,6 +215,7 @@ class PrefixCache {
     SLUICE_ASSERT(static_cast<std::int64_t>(count) <= free_, "as many free blocks");
     for (; count > 0; --count) {
       const std::uint32_t block = blocks_[ends()].after;
+      index_.prefetch(blocks_[blocks_[block].after].key); // of the next one
       unlink(block);
       if (overwritten != nullptr && blocks_[block].findable) overwritten->push_back(blocks_[block].key);
       forget(block);
@@ -209,9 +228,10 @@ class PrefixCache {
   void seal(Table& table, std::span<const BlockKey> keys) {
     SLUICE_ASSERT(keys.size() <= table.blocks.size(), "a key per block held, at most");
     for (; table.sealed < keys.size(); ++table.sealed) {
-      Block& block = blocks_[table.blocks[table.sealed]];
-      if (block.findable || block_of(keys[table.sealed]) != nobody) continue;
-      index_.add(keys[table.sealed], table.blocks[table.sealed]);
+      const std::uint32_t at = table.blocks[table.sealed];
+      Block& block = blocks_[at];
+      if (block.findable || !index_.add_new(keys[table.sealed], at, [this](std::uint32_t i) { return blocks_[i].key; }))
+        continue;
       block.key = keys[table.sealed];
       block.findable = true;
     }

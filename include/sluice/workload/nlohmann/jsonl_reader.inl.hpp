@@ -77,6 +77,82 @@ SLUICE_READERS_INLINE void MooncakeFormat::set_unit(int decimals) {
   names.latest = 1e12 * names.units_in_second;
 }
 
+namespace detail {
+
+/// Reads tokens of JSON that have no escape, sign, fraction or exponent.
+class PlainText {
+ public:
+  explicit PlainText(std::string_view text) : text_(text) {}
+
+  /// Takes spaces, and then this text if it follows.
+  bool take(std::string_view expected) {
+    while (text_.starts_with(' ')) text_.remove_prefix(1);
+    if (!text_.starts_with(expected)) return false;
+    text_.remove_prefix(expected.size());
+    return true;
+  }
+  /// Takes a whole number with at most 15 digits, which a double has exactly.
+  template <class Number>
+  bool take_number(Number& number) {
+    while (text_.starts_with(' ')) text_.remove_prefix(1);
+    std::size_t digits = 0;
+    number = 0;
+    for (; digits < text_.size() && text_[digits] >= '0' && text_[digits] <= '9'; ++digits) {
+      if (digits == 15) return false;
+      number = 10 * number + static_cast<Number>(text_[digits] - '0');
+    }
+    if (digits == 0 || (digits > 1 && text_.front() == '0')) return false;
+    text_.remove_prefix(digits);
+    return true;
+  }
+  /// Whether only spaces are left.
+  [[nodiscard]] bool ended() { return take("") && text_.empty(); }
+
+ private:
+  std::string_view text_;
+};
+
+} // namespace detail
+
+SLUICE_READERS_INLINE bool MooncakeFormat::read_plain(std::string_view line, PlainLine& numbers,
+                                                      std::vector<ContentPiece>& content) const {
+  detail::PlainText text(line);
+  bool has_arrival = false, has_prompt = false, has_output = false, has_ids = false;
+  if (!text.take("{")) return false;
+  do {
+    const auto number = [&text](bool& has, std::int64_t& value) {
+      return !std::exchange(has, true) && text.take(":") && text.take_number(value);
+    };
+    bool read = false;
+    if (text.take("\"timestamp\"")) {
+      read = number(has_arrival, numbers.arrival);
+    } else if (text.take("\"input_length\"")) {
+      read = number(has_prompt, numbers.prompt);
+    } else if (text.take("\"output_length\"")) {
+      read = number(has_output, numbers.output);
+    } else if (text.take("\"hash_ids\"") && !std::exchange(has_ids, true) && text.take(":") && text.take("[")) {
+      read = text.take("]");
+      for (bool more = !read; more; more = text.take(",")) {
+        ContentPiece& piece = content.emplace_back();
+        if (!text.take_number(piece.id)) return false;
+      }
+      read = read || text.take("]");
+    }
+    if (!read) return false;
+  } while (text.take(","));
+  if (!text.take("}") || !text.ended() || !has_arrival || !has_prompt || !has_output) return false;
+  if (numbers.prompt < 1 || numbers.prompt > max_request_tokens || numbers.output < 1 ||
+      numbers.output > max_request_tokens)
+    return false;
+  Tokens left{numbers.prompt};
+  for (ContentPiece& piece : content) {
+    if (left.count() == 0) return false; // more numbers than blocks
+    piece.tokens = std::min(left, block);
+    left -= piece.tokens;
+  }
+  return true;
+}
+
 SLUICE_READERS_INLINE Status read_token_ids(const nlohmann::json& object, const char* name, Tokens tokens,
                                             const std::string& where, std::vector<ContentPiece>& content) {
   const std::string expected = "a list of " + std::to_string(tokens.count()) + " token ids";
