@@ -111,6 +111,24 @@ TEST_CASE("a sliding window is read where a model uses one that is shorter than 
   CHECK(!shape_from_hf_config(qwen, "config.json"));
 }
 
+TEST_CASE("a size that is a number of the class is no default here") {
+  for (const char* type : {"mistral", "qwen2", "qwen3", "mixtral"}) {
+    CAPTURE(type);
+    json config = llama();
+    config["model_type"] = type;
+    config.erase("num_key_value_heads");
+    const Expected<ModelShape> shape = shape_from_hf_config(config, "config.json");
+    REQUIRE(!shape);
+    CHECK(shape.error().line().find("num_key_value_heads is missing") != std::string::npos);
+  }
+  json qwen = llama();
+  qwen["model_type"] = "qwen3";
+  qwen.erase("head_dim");
+  const Expected<ModelShape> shape = shape_from_hf_config(qwen, "config.json");
+  REQUIRE(!shape);
+  CHECK(shape.error().line().find("head_dim is missing") != std::string::npos);
+}
+
 TEST_CASE("each wrong field is reported by name in one line") {
   const struct {
     const char* says;
