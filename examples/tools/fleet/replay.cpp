@@ -11,7 +11,7 @@
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/observer/json_writer.hpp"
 #include "sluice/report/order.hpp"
-#include "sluice/workload/nlohmann/jsonl_reader.hpp"
+#include "sluice/workload/nlohmann/whole_trace.hpp"
 
 #include "compare/comparison.hpp"
 #include "engines/program.hpp"
@@ -164,16 +164,21 @@ bool add(std::vector<RequestSpec>& requests, Seconds arrival, std::int64_t promp
   spec.session = static_cast<std::uint32_t>(requests.size());
   return true;
 }
+
 /// The artifact's own form of a workload: a JSON object a line.
 Expected<std::vector<RequestSpec>> read_json_requests(const fs::path& path) {
   std::vector<RequestSpec> requests;
-  Expected<TokenIdsReader> reader = TokenIdsReader::open(path.string());
-  if (!reader) return reader.error();
+  Expected<LineReader> lines = LineReader::open(path.string());
+  if (!lines) return lines.error();
+  Expected<WholeTrace> trace = read_token_ids(*std::move(lines));
+  if (!trace) return trace.error();
   for (;;) {
-    const Expected<std::optional<RequestSpec>> next = reader->next();
+    const Expected<std::optional<RequestSpec>> next = trace->next();
     if (!next) return next.error();
     if (!*next) return requests;
-    (void)add(requests, (*next)->arrival, (*next)->prompt.count(), (*next)->output.count()); // in order: it was checked
+    if ((*next)->follows || !add(requests, (*next)->arrival, (*next)->prompt.count(), (*next)->output.count()))
+      return Error{ErrorCode::unsupported, path.string(), "some requests follow others of their session",
+                   "requests that arrive at times of their own"};
   }
 }
 

@@ -6,6 +6,7 @@
 #include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/nlohmann/load_result.hpp"
 #include "sluice/workload/nlohmann/trace_kinds.hpp"
+#include "sluice/workload/nlohmann/trace_kinds.inl.hpp"
 #include "sluice/workload/reader.hpp"
 
 #include <algorithm>
