@@ -100,9 +100,14 @@ Status set_counted(const WorkloadOptions& workload, std::span<const RequestSpec>
     return flag_error(workload.horizon ? "--horizon" : "--warmup",
                       fmt::format("no request arrives then; the last one at {:.4g} s", requests.back().arrival.count()),
                       "seconds before that");
-  w.counted = fmt::format("arrivals from {:g} s{}, {} of {} requests", workload.warmup,
-                          workload.horizon ? fmt::format(" to {:g} s", *workload.horizon) : std::string{}, counted,
-                          requests.size());
+  w.counted = fmt::format("arrivals from {:g} s{}, ", workload.warmup,
+                          workload.horizon ? fmt::format(" to {:g} s", *workload.horizon) : std::string{});
+  // A closed loop's later requests arrive when a system has answered, so no number holds for all systems.
+  if (std::any_of(requests.begin(), requests.end(), [](const RequestSpec& one) { return one.follows; }))
+    w.counted += fmt::format("of {} requests as many as each system has answered its sessions' earlier ones by then",
+                             requests.size());
+  else
+    w.counted += fmt::format("{} of {} requests", counted, requests.size());
   return {};
 }
 

@@ -148,7 +148,7 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
   if (reference == nullptr || reference->per_seed.size() < 2 || block.rows.size() < 2) return {};
   std::string out = "<div class=\"keep\"><div class=\"wide\"><table class=\"long\"><caption><b>Judged in pairs, " +
                     title_of(block) + "</b><br>each " + (reference->windows ? "window" : "seed") +
-                    "'s figure less that of " + escaped(reference->name) + ", " +
+                    "'s figure less that of " + escaped(label_of(*reference)) + ", " +
                     (reference->name == baseline ? "the baseline" : "the best here") +
                     (reference->windows ? ": mean; a tie: " : ": mean and interval; a tie: ") +
                     tie_means(reference->windows) + "</caption>\n<thead><tr class=\"groups\"><th></th>";

@@ -265,7 +265,7 @@ inline constexpr std::string_view left_out_note =
   for (const SystemReport* row : block.rows) {
     if (!row->note.empty()) add(row->note, row->name);
     if (row->oracle)
-      add("oracle: it knows how long each answer will be, as no server does; never the reference", row->name);
+      add("oracle: it knows how long each answer will be, as no server does; no reference unless asked", row->name);
     if (grows(*row)) add("queue grows to the end: with more requests latencies would be longer", row->name);
     const double step_s = row->metrics.busy_s / static_cast<double>(std::max<std::int64_t>(1, row->metrics.iterations));
     if (const double plan_s = 1e-6 * row->metrics.planning_p99_us; plan_s > step_s && row->metrics.iterations > 0)

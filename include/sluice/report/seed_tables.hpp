@@ -143,7 +143,7 @@ inline void hold(std::vector<Judgement>& judgements) {
     if (one.figure + 1 == std::size(judged_figures)) table.row(std::exchange(cells, {}));
   }
   const std::string note = holm_note(judgements);
-  return "\nAgainst " + reference->name + ", " + (reference->name == baseline ? "the baseline" : "the best here") +
+  return "\nAgainst " + label_of(*reference) + ", " + (reference->name == baseline ? "the baseline" : "the best here") +
          (reference->windows ? ", window by window: mean differences, and the windows won; a tie: "
                              : ", seed by seed: 95 % intervals of the differences, and the seeds won; a tie: ") +
          tie_means(reference->windows) + "\n" + table.text() + (note.empty() ? note : note + "\n");
