@@ -102,6 +102,19 @@ TEST_CASE("every full block is written once, and all that is written crosses the
   check(std::type_identity<Tried<With<HiCache, OneStepAhead>>>{});
 }
 
+TEST_CASE("nothing is written to a host without room, unless a tier lies below it") {
+  const std::vector<KeyedRequest> requests = again_after_others(480);
+  const auto moved = [&]<class E>(std::type_identity<E>, std::vector<Tier> lower) {
+    E engine = engine_of<E>(40, 0, {}, std::move(lower));
+    const RequestRecord last = run(engine, requests).back();
+    return std::pair{engine.template observed<Summary>().to_host.count(), last.loaded.count()};
+  };
+  const std::pair<std::int64_t, std::int64_t> nothing{0, 0};
+  CHECK(moved(std::type_identity<Tried<HiCache>>{}, {}) == nothing);
+  CHECK(moved(std::type_identity<Tried<HiCacheBack>>{}, {}) == nothing);
+  CHECK(moved(std::type_identity<Tried<HiCache>>{}, {Tier{.capacity = TokenBlocks{1000}}}).first > 0);
+}
+
 TEST_CASE("an iteration that waits for its writes is longer than one that writes behind, on a slow link") {
   const std::vector<KeyedRequest> requests{request(0, 1, 1, 400, 20)};
   const auto end = [&]<class E>(std::type_identity<E>) {

@@ -217,6 +217,9 @@ SLUICE_INLINE void unpin_expired(Core& core, Seconds now) {
     if (core.prefix.pins()[i].until <= now) unpin(core, i);
 }
 
+/// One tier, and it has no room: what is written to it would only take the link's time.
+SLUICE_INLINE bool keeps_nothing(const Tiers& tiers) { return tiers.count() == 1 && tiers.store().capacity() == 0; }
+
 /// The tier is offered what Caching says of the request's KV that it has not been offered yet.
 SLUICE_INLINE void offer(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
   const CachingTable& caching = *policies.table.caching;
@@ -226,7 +229,7 @@ SLUICE_INLINE void offer(Core& core, Slot slot, const View& view, const PolicyCa
     wanted = std::min(wanted, caching.worth(policies.policies, view, request).kept);
   std::size_t& offered = core.prefix.offered(slot);
   const std::span<const BlockKey> keys = core.prefix.keys_within(slot, wanted, core.limits.block_tokens);
-  if (keys.size() <= offered) return;
+  if (keys.size() <= offered || keeps_nothing(*core.tiers)) return;
   core.tiers->write(keys, offered, caching.worth(policies.policies, view, request).score, view.now,
                     request.resident_layers);
   offered = keys.size();
@@ -440,8 +443,10 @@ SLUICE_INLINE void launch_writes(Core& core, Moves& moves, Prepared& prepared, S
   Tiers& tiers = *core.tiers;
   const CachingTable& caching = *core.policies->caching;
   const bool back = caching.writes == Writes::evicted;
-  const LayerBlocks blocks{back ? tiers.write_back(core.prefix.overwritten(), now) * core.geometry.layers
-                                : tiers.launch()};
+  const LayerBlocks blocks{!back ? tiers.launch()
+                           : detail::keeps_nothing(tiers)
+                               ? 0
+                               : tiers.write_back(core.prefix.overwritten(), now) * core.geometry.layers};
   if (back) core.prefix.forget_overwritten();
   moves.to_tier = blocks + std::exchange(tiers.moved_idle, LayerBlocks{0});
   moves.to_host += moves.to_tier;
