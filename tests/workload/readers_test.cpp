@@ -360,7 +360,7 @@ namespace {
 
 /// Mooncake's format, each line by JSON's parser.
 struct MooncakeByJson {
-  static constexpr JsonlNames names = MooncakeFormat::names;
+  JsonlNames names = MooncakeFormat{}.names;
   static Status read_content(const nlohmann::json& object, Tokens prompt, Tokens output, const std::string& where,
                              std::vector<ContentPiece>& content) {
     return MooncakeFormat{}.read_content(object, prompt, output, where, content);
