@@ -8,6 +8,7 @@
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/replan/every_step.hpp"
+#include "sluice/policy/retention/keep_until_needed.hpp"
 #include "sluice/policy/retention/keep_until_overwritten.hpp"
 
 #include "engine/trials.hpp"
@@ -78,6 +79,19 @@ struct StatesOnly {
       hold_alike(task, count, states, plan);
       return state.trial.fits(task, plan);
     });
+  }
+};
+
+/// A request with KV of 80 tokens leaves if another one waits.
+struct LeavesAtTheBrim : Fcfs {
+  static constexpr bool steady = false;
+  void propose(const View& view, State& state, Proposal& proposal) const {
+    const bool leaves =
+        view.running.size() == 1 && !state.queue.empty() && view.row(view.running.front()).computed == Tokens{80};
+    if (!leaves) return Fcfs::propose(view, state, proposal);
+    proposal.leaving.push_back(view.running.front());
+    const RequestRow& next = view.row(state.queue.front());
+    proposal.claims.push_back({state.queue.front(), next.pending(), Tokens{0}, true});
   }
 };
 
@@ -171,8 +185,8 @@ TEST_CASE("SCORPIO refuses only requests whose first token would be late, and no
 TEST_CASE(
     "a request in the way of its own hidden states loses them, and is refused if it fits without them no better") {
   using E = With<Engine<Fcfs, StatesOnly, EveryStep>, SmallCost, BasicSimulated<SmallCost>, Audit, Summary, RefusalLog>;
-  // The states of 64 tokens take 3 blocks in each of 4 layers, and their K and V 4 blocks of one layer while it
-  // computes: 16 of 20. Those of 65 tokens take 16 beside 5.
+  // A block has the states of 21 tokens, so those of 64 tokens take 4 blocks in each of 4 layers, and their K and V 4
+  // blocks of one layer while it computes: 20 of 20. Those of 65 tokens take 16 beside 5.
   for (const std::int64_t output : {5, 6}) {
     CAPTURE(output);
     Trial trial{4, 2, LayerBlocks{20}, LayerBlocks{1000}, {}};
@@ -188,6 +202,27 @@ TEST_CASE(
     CHECK(record.times_preempted == (output > 5 ? 1 : 0));
     if (output > 5) CHECK(log.at(RequestId{0}).second == "it cannot be placed even alone");
   }
+}
+
+TEST_CASE("observers hear once of a preemption whose hidden states are in the way when the request returns") {
+  using E = With<Engine<LeavesAtTheBrim, StatesOnly, EveryStep, KeepUntilNeeded>, SmallCost, BasicSimulated<SmallCost>,
+                 Audit, Summary, RefusalLog>;
+  // The states of 80 tokens take 16 of 25 blocks, which leaves room for a second request. To return, the first one
+  // needs 20 for its states beside 6 for K and V.
+  Trial trial{4, 1, LayerBlocks{25}, LayerBlocks{1000}, {}};
+  trial.requests.resize(2);
+  trial.requests[0].prompt = Tokens{76};
+  trial.requests[0].output = Tokens{6};
+  trial.requests[1].prompt = Tokens{4};
+  trial.requests[1].output = Tokens{2};
+  auto made = E::make(trial_config<E>(trial, {}));
+  REQUIRE(made.has_value());
+  serve_trial(*made, trial); // the audit checks that no preempted request is preempted again
+  const auto& records = made->template observed<Summary>().requests;
+  CHECK(made->template observed<Audit>().preempts == 1);
+  CHECK(records[0].times_preempted == 1);
+  CHECK(records[0].outcome == Outcome::refused);
+  CHECK(records[1].outcome == Outcome::served);
 }
 
 TEST_CASE("SCORPIO serves a prompt that it finds on the device, although its first token would be late if computed") {

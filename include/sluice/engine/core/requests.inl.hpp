@@ -194,8 +194,10 @@ SLUICE_INLINE bool lose_kv(Core& core, Slot slot, bool alone, const Draft& draft
   const bool ran = request.phase == Phase::running;
   if (ran) detail::stop_running(core, slot, now);
   detail::drop(core, request);
-  if (ran) detail::list_preempted(core, slot);
-  policies.table.tell(policies.policies, events::Preempted{request, Kept::nothing, now});
+  if (ran) { // a preempted request that kept its states on the device is not preempted again
+    detail::list_preempted(core, slot);
+    policies.table.tell(policies.policies, events::Preempted{request, Kept::nothing, now});
+  }
   core.carry_over.request_left(draft.fetches);
   return true;
 }
