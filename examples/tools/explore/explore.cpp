@@ -101,7 +101,7 @@ class Runs {
     if (setups_.size() == 1) return std::move(outcomes_[first].report);
     std::vector<SystemReport> runs;
     for (std::size_t i = 0; i < setups_.size(); ++i) runs.push_back(std::move(outcomes_[first + i].report));
-    return joined(std::move(runs), comparison_.workload.seeds);
+    return joined(std::move(runs), comparison_.workload.seeds, comparison_.workload.windows);
   }
 
  private:

@@ -123,6 +123,10 @@ TEST_CASE("pairs: a difference that is rounding is none") {
     CHECK((same.tie() && by_signs(same).tie()));
     CHECK((differs.wins == count && !differs.tie()));
   }
+  // Infinities are not rounded to anything.
+  const double never = std::numeric_limits<double>::infinity();
+  const Paired ends = paired(std::vector{never, never, 1.0, -never}, std::vector{never, 1.0, never, never});
+  CHECK((ends.wins == 1 && ends.losses == 2));
 }
 
 TEST_CASE("the limits equal the studentized bootstrap's, exhaustively over all resamples of five values") {

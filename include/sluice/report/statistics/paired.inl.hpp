@@ -115,7 +115,8 @@ SLUICE_INLINE Paired paired(std::span<const double> a, std::span<const double> b
   std::vector<double> differences;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (std::isnan(a[i]) || std::isnan(b[i])) continue;
-    const bool same = std::abs(a[i] - b[i]) <= detail::rounding * std::max(std::abs(a[i]), std::abs(b[i]));
+    const double most = std::max(std::abs(a[i]), std::abs(b[i]));
+    const bool same = a[i] == b[i] || (std::isfinite(most) && std::abs(a[i] - b[i]) <= detail::rounding * most);
     differences.push_back(same ? 0 : a[i] - b[i]);
     result.wins += !same && a[i] > b[i] ? std::size_t{1} : 0;
     result.losses += !same && a[i] < b[i] ? std::size_t{1} : 0;
