@@ -78,8 +78,8 @@ struct Ladder {
 };
 
 /// Sends a ladder's requests: each stage after the last answer of the one before, from the first prompt on in an order
-/// that the seed draws. A request that is due while `in_flight` are under way is sent when one is
-/// answered, and its times count from then: a generator measures from the moment at which it sends.
+/// that the seed draws. A request that is due while `in_flight` are under way is sent when one is answered, and its
+/// times count from then: a generator measures from the moment at which it sends.
 class LadderClients final : public Clients {
  public:
   LadderClients(const Ladder& ladder, sluice::Tokens block_tokens, std::uint64_t seed)

@@ -120,18 +120,20 @@ Expected<Recorded> read_config(const fs::path& path) {
   return of;
 }
 
-/// Reads the measured figures of a fleet: NAME_latency.tsv if there is one, and the tokens of each second. Without
-/// the former, tokens/s are those of the latter up to the last second that has any.
+/// Reads the measured figures of a fleet: NAME_latency.tsv and the tokens of each second, as far as they are there.
+/// Without the former, tokens/s are those of the latter up to the last second that has any.
 Status read_measured(const fs::path& folder, Replayed& of) {
-  TableRows seconds(folder / "reference" / (of.of.name + "_throughput.tsv"), {"time_s", "throughput"});
   double tokens = 0, last = 0;
-  while (seconds.next()) {
-    of.real_by_second.emplace_back(seconds.number(0, 0, 1e9), seconds.number(1, 0, 1e12));
-    const auto [second, count] = of.real_by_second.back();
-    tokens += count;
-    if (count > 0) last = std::max(last, second);
+  if (const fs::path path = folder / "reference" / (of.of.name + "_throughput.tsv"); fs::exists(path)) {
+    TableRows seconds(path, {"time_s", "throughput"});
+    while (seconds.next()) {
+      of.real_by_second.emplace_back(seconds.number(0, 0, 1e9), seconds.number(1, 0, 1e12));
+      const auto [second, count] = of.real_by_second.back();
+      tokens += count;
+      if (count > 0) last = std::max(last, second);
+    }
+    if (!seconds.status()) return seconds.status();
   }
-  if (!seconds.status()) return seconds.status();
   // "SD+PC" is SD with a prefix cache that finds nothing: the artifact has the latencies of SD alone.
   fs::path latency = folder / "reference" / (of.of.name + "_latency.tsv");
   if (!fs::exists(latency))
@@ -390,9 +392,7 @@ std::string inputs_of(const Options& options, const std::vector<Replayed>& all) 
              "asynchronous scheduling (stated: vLLM's defaults)\n"
              "input: round robin; a client's first token is that of the engine that generates (stated)\n"
              "input: {:g} ms per layer in which a connector copies a request's KV, at both ends (stated, calibrated by "
-             "the "
-             "TTFT of "
-             "prefill and decode apart)\n",
+             "the TTFT of prefill and decode apart)\n",
              options.machine.batch_tokens.value_or(2048), options.machine.batch.value_or(256), options.kv_copy * 1e3);
 }
 
@@ -463,7 +463,7 @@ int replay_fleet(const Options& options, const std::string& command) {
   std::vector<Chart> charts;
   for (const Replayed& one : all) {
     Chart& chart = charts.emplace_back(Chart{one.of.name, {}});
-    chart.curves.push_back({"measured", one.real_by_second});
+    if (!one.real_by_second.empty()) chart.curves.push_back({"measured", one.real_by_second});
     Curve& ours = chart.curves.emplace_back(Curve{"simulated", {}});
     for (std::size_t i = 0; i < one.by_second.size(); ++i)
       ours.points.emplace_back(static_cast<double>(i) + 1, one.by_second[i]);
