@@ -120,6 +120,7 @@ TEST_CASE("what a class has a number of its own for must be stated") {
     CHECK(says(refusal(without(type, "num_key_value_heads")), "num_key_value_heads is missing"));
   CHECK(says(refusal(without("qwen3", "head_dim")), "head_dim is missing"));
   CHECK(says(refusal(dense("seed_oss")), "attention_bias is missing"));
+  CHECK(says(refusal(without("exaone4", "sliding_window")), "sliding_window is missing"));
   CHECK(described(without("granite", "num_key_value_heads")).kv.bytes(Tokens{1}) == Bytes{2 * 4 * (2 + 2) * 2});
 }
 

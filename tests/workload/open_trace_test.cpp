@@ -396,19 +396,26 @@ TEST_CASE("a folder of sessions: requests follow each other, hashes are a sessio
   auto in_lines = open_trace(*find_trace((folder.path / "lines.jsonl").string()), {});
   REQUIRE(in_lines);
   CHECK(*read_all(*in_lines) == requests);
-  // A subagent's requests count from its start, or from the session's, and are in the session's order of time.
-  std::ofstream(folder.path / "nested.jsonl") << R"({"block_size": 64, "requests": [
-    {"t": 5, "in": 100, "out": 40}, {"t": 20, "type": "subagent", "requests": [{"t": 1, "in": 7, "out": 1},
-    {"t": 40, "in": 8, "out": 1}]}, {"t": 30, "in": 200, "out": 4}, {"t": 50, "type": "subagent", "requests": []}]})";
-  auto nested = open_trace(*find_trace((folder.path / "nested.jsonl").string()), {});
-  REQUIRE(nested);
-  const auto of = read_all(*nested);
-  REQUIRE(of);
-  REQUIRE(of->size() == 4);
-  CHECK((*of)[1].prompt == Tokens{7});
-  CHECK((*of)[1].arrival == Seconds{16});
-  CHECK((*of)[2].prompt == Tokens{200});
-  CHECK((*of)[3].prompt == Tokens{8});
+  // A subagent's requests count from its start, or from the session's, and are in the session's order of time. The one
+  // before its subagent's start decides for all, also for those that would be behind it either way.
+  for (const auto& [first, second] : {std::pair{"1", "40"}, {"21", "60"}}) {
+    CAPTURE(first);
+    std::ofstream(folder.path / "nested.jsonl")
+        << R"({"block_size": 64, "requests": [
+    {"t": 5, "in": 100, "out": 40}, {"t": 20, "type": "subagent", "requests": [{"t": )"
+        << first << R"(, "in": 7, "out": 1}, {"t": )" << second << R"(, "in": 8, "out": 1}]},
+    {"t": 50, "in": 200, "out": 4}, {"t": 50, "type": "subagent", "requests": []}]})";
+    auto nested = open_trace(*find_trace((folder.path / "nested.jsonl").string()), {});
+    REQUIRE(nested);
+    const auto of = read_all(*nested);
+    REQUIRE(of);
+    REQUIRE(of->size() == 4);
+    CHECK((*of)[1].prompt == Tokens{7});
+    CHECK((*of)[1].arrival == Seconds{16});
+    CHECK((*of)[2].prompt == Tokens{200});
+    CHECK((*of)[3].prompt == Tokens{8});
+    CHECK((*of)[3].arrival == Seconds{55});
+  }
   write("a.json", R"({"block_size": 64, "requests": [{"t": 5, "in": 0, "out": 1}]})");
   const auto wrong = open_trace(*file, {});
   REQUIRE_FALSE(wrong);

@@ -81,6 +81,7 @@ SLUICE_READERS_INLINE Status AgentSessionsReader::read_session(const nlohmann::j
     const nlohmann::json* request;
     std::string where;
     double t;
+    double from; ///< when its subagent starts; 0 for the session's own
   };
   std::vector<Entry> entries;
   bool nested = false;
@@ -88,7 +89,7 @@ SLUICE_READERS_INLINE Status AgentSessionsReader::read_session(const nlohmann::j
     if (!request.is_object()) return Error{ErrorCode::bad_input, where, "this is no object", "{\"t\":…}"};
     const Expected<double> t = JsonFields(request, where).number("t", 0.0, 1e9, "seconds, 0 or more");
     if (!t) return t.error();
-    entries.push_back({&request, std::move(where), *t < from ? from + *t : *t});
+    entries.push_back({&request, std::move(where), *t, from});
     return {};
   };
   for (std::size_t i = 0; i < requests->size(); ++i) {
@@ -104,14 +105,18 @@ SLUICE_READERS_INLINE Status AgentSessionsReader::read_session(const nlohmann::j
   }
   if (entries.empty())
     return Error{ErrorCode::bad_input, path, "there are no requests", "a list `requests` with at least one"};
-  if (nested)
+  if (nested) {
+    // A session's times are of one kind. A request before its subagent's start shows that they count from there.
+    if (std::any_of(entries.begin(), entries.end(), [](const Entry& one) { return one.t < one.from; }))
+      for (Entry& one : entries) one.t += one.from;
     std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.t < b.t; });
+  }
   const Seconds start = between * static_cast<double>(session_);
   ++session_;
   turns_.clear();
   turn_ = 0;
   double first = 0, before = 0, answered = 0;
-  for (const auto& [request, where, t] : entries) {
+  for (const auto& [request, where, t, from] : entries) {
     const JsonFields of(*request, where);
     const Expected<std::int64_t> prompt = of.whole("in", 1, max_request_tokens);
     if (!prompt) return prompt.error();
