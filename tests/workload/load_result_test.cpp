@@ -128,6 +128,8 @@ TEST_CASE("AIPerf without streaming: no time of a first token, which is said") {
   const Expected<Trace> trace = open_trace(*find_trace(file.path), {});
   REQUIRE(trace);
   CHECK(trace->workload().remark == "no time of a first token (no streaming)");
+  CHECK(whole_trace(read_result(text + aiperf), "t")->remark ==
+        "1 failed request left out, 1 without a time of a first token"); // the other one streamed
 }
 
 TEST_CASE("a report of several benchmarks: one is chosen, or the refusal says how") {

@@ -249,6 +249,8 @@ TEST_CASE("a trace that was recognised says what it was read as, with its first 
   CHECK(caption(halves, {.format = "mooncake", .columns = "unit=s,prompt=in"}) ==
         "--trace-columns: the format is 'mooncake'; expected --format csv, or none, or unit= alone with --format "
         "mooncake");
+  CHECK(caption(halves, {.format = "mooncake", .columns = "arrival=arrival"}).find("--trace-columns: the format is") ==
+        0);
   CHECK(caption(chats, {.format = "mooncake"}) ==
         path + ":1: it has chat_id, which Mooncake's traces have not; expected --format bailian, or a line without it");
   CHECK(caption("arrival,prompt,output\n0,1,1\n", {.block = 16}) ==

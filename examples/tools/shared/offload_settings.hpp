@@ -408,6 +408,25 @@ inline Expected<OffloadSettings> read_vllm_flags(const nlohmann::json& settings,
                "native or lmcache"};
 }
 
+/// The JSON object with which a text begins: a command line may have other flags, with JSON of their own, behind it.
+/// The whole text if the object does not end.
+inline std::string_view first_object(std::string_view text) {
+  bool quoted = false;
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && text[i] == '{') {
+      ++depth;
+    } else if (!quoted && text[i] == '}' && --depth == 0) {
+      return text.substr(0, i + 1);
+    }
+  }
+  return text;
+}
+
 inline Expected<OffloadSettings> read_content(const std::string& content, const std::string& where, OffloadBy by) {
   nlohmann::json settings;
   const std::size_t first = content.find_first_not_of(" \t\r\n");
@@ -422,10 +441,9 @@ inline Expected<OffloadSettings> read_content(const std::string& content, const 
     return text.error();
   } else if (has_flags(content)) {
     // A command line of vLLM's has the JSON in it.
-    const std::size_t flag = content.find("--kv-transfer-config"), open = content.find('{', flag),
-                      close = content.rfind('}');
-    if (flag != std::string::npos && open != std::string::npos && close != std::string::npos && close > open)
-      return read_content(content.substr(open, close + 1 - open), where, by);
+    const std::size_t flag = content.find("--kv-transfer-config"), open = content.find('{', flag);
+    if (flag != std::string::npos && open != std::string::npos)
+      return read_content(std::string{first_object(std::string_view{content}.substr(open))}, where, by);
     settings = read_flags(content);
   } else {
     Expected<nlohmann::json> lines = read_lines(content, where);

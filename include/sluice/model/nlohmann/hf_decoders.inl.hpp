@@ -193,6 +193,7 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
   if (!form.kv_as_heads) stated("num_key_value_heads");
   if (form.own_head_dim) stated("head_dim");
   if (type == "gpt_oss" || type == "seed_oss") stated("attention_bias"); // the class's default is true
+  if (type == "exaone4") stated("sliding_window");                       // the class's default is a window
   detail::Heads heads = detail::heads_of(fields, model.hidden);
   const bool biased = form.biased && fields.flag("use_bias", true);
   heads.qkv_bias = form.qkv_bias || biased;

@@ -20,8 +20,8 @@ namespace sluice {
 /// read in the order of their names. A session has `block_size` and `requests`; a request has `t` (seconds from the
 /// session's start), `in` and `out` (tokens), `hash_ids` (one number per started block of the prompt, valid only in
 /// this session) and `api_time`, the duration of its answer. An entry of a subagent has requests of its own, which join
-/// the session's in order of time. Their `t` counts from the entry's start (the tool's own traces) or from the session's
-/// (those that SemiAnalysis publishes): from the entry's if any of the session's is before that start.
+/// the session's in order of time. Their `t` counts from the entry's start (the tool's own traces) or from the
+/// session's (those that SemiAnalysis publishes): from the entry's if any of the session's is before that start.
 ///
 /// Each request follows the previous one. The gap is the recorded time between the previous one's end and its own start
 /// (`think_time` in the file, recomputed from `t` and `api_time`), at most `longest_delay`, as in the tool's own

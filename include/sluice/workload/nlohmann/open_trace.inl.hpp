@@ -146,7 +146,7 @@ SLUICE_READERS_INLINE Expected<TraceFile> find_trace(const std::string& path, co
   if (!flags.columns.empty()) {
     Expected<CsvColumns> read = parse_csv_columns(flags.columns);
     if (!read) return read.error();
-    const bool unit_alone = *read == CsvColumns{.decimals = read->decimals};
+    const bool unit_alone = read->decimals && *read == CsvColumns{.decimals = read->decimals};
     if (flags.format == name(TraceFormat::mooncake) && unit_alone)
       file.format = TraceFormat::mooncake;
     else if (!flags.format.empty() && flags.format != name(TraceFormat::csv))

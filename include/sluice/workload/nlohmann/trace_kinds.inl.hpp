@@ -107,7 +107,7 @@ inline constexpr std::array<TraceKind, 17> all_trace_kinds{{
      {"block_size", "requests"},
      "a member of `requests`, also of an entry of a subagent: `in`, `out`, `hash_ids` of `block_size` tokens each; a "
      "folder has a session per file, a file one, or one a line",
-     "`t`: seconds from the session's start; a session starts every 10 s",
+     "`t`: seconds from the session's start, or a subagent's from its own; a session starts every 10 s",
      "a file, or a line, is a session",
      0,
      "kv-cache-tester (callanjfox; Apache-2.0)"},

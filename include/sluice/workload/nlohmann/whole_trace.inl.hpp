@@ -293,7 +293,10 @@ SLUICE_READERS_INLINE Expected<WholeTrace> whole_trace(const LoadResult& result,
   };
   left_out(result.failed, "failed request");
   left_out(result.warm_up, "warm-up request");
-  if (result.without_first > 0) remark("no time of a first token (no streaming)");
+  if (result.without_first == static_cast<std::int64_t>(result.requests.size()))
+    remark("no time of a first token (no streaming)");
+  else if (result.without_first > 0)
+    remark(std::to_string(result.without_first) + " without a time of a first token");
   if (Status complete = trace.complete(path); !complete) return complete.error();
   return trace;
 }
