@@ -398,12 +398,12 @@ TEST_CASE("a folder of sessions: requests follow each other, hashes are a sessio
   CHECK(*read_all(*in_lines) == requests);
   // A subagent's requests count from its start, or from the session's, and are in the session's order of time. The one
   // before its subagent's start decides for all, also for those that would be behind it either way.
-  for (const auto& [first, second] : {std::pair{"1", "40"}, {"21", "60"}}) {
-    CAPTURE(first);
+  for (const auto& t : {std::pair{"1", "40"}, {"21", "60"}}) {
+    CAPTURE(t.first);
     std::ofstream(folder.path / "nested.jsonl")
         << R"({"block_size": 64, "requests": [
     {"t": 5, "in": 100, "out": 40}, {"t": 20, "type": "subagent", "requests": [{"t": )"
-        << first << R"(, "in": 7, "out": 1}, {"t": )" << second << R"(, "in": 8, "out": 1}]},
+        << t.first << R"(, "in": 7, "out": 1}, {"t": )" << t.second << R"(, "in": 8, "out": 1}]},
     {"t": 50, "in": 200, "out": 4}, {"t": 50, "type": "subagent", "requests": []}]})";
     auto nested = open_trace(*find_trace((folder.path / "nested.jsonl").string()), {});
     REQUIRE(nested);
