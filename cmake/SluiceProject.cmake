@@ -1,5 +1,5 @@
-# Settings for building Sluice itself, not as a dependency: warnings, sanitizers, the compiler cache, the programs'
-# folder. A consumer chooses these for its own build.
+# Settings for building Sluice itself, not as a dependency: warnings, sanitizers, the programs' folder. A consumer chooses
+# these for its own build.
 
 option(SLUICE_WERROR "Treat warnings as errors" ON)
 option(SLUICE_BUILD_BENCH "Build the benchmarks" ON)
@@ -15,24 +15,6 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CXX_SCAN_FOR_MODULES OFF)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
-endif()
-
-# A clone in another folder finds the objects of this one: paths below the source folder are hashed relative to it, and the
-# working folder is not hashed. bench/compile/timed records what each compilation costs. The launcher is one file, so that
-# the consumers of tests/consumer and nvcc get all of this: a list would lose all but its first item on the way.
-find_program(SLUICE_CCACHE ccache)
-if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(timed ${PROJECT_SOURCE_DIR}/bench/compile/timed)
-  set(text "export SLUICE_COMPILE_SECONDS='${CMAKE_BINARY_DIR}/compile_seconds'\n")
-  if(SLUICE_CCACHE)
-    string(APPEND text "export CCACHE_BASEDIR='${PROJECT_SOURCE_DIR}' CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros\n"
-                       "export CCACHE_PREFIX='${timed}'\nexec '${SLUICE_CCACHE}' \"$@\"\n")
-  else()
-    string(APPEND text "exec '${timed}' \"$@\"\n")
-  endif()
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_BINARY_DIR}/compile)
-  file(CONFIGURE OUTPUT ${CMAKE_CXX_COMPILER_LAUNCHER} CONTENT "#!/bin/sh\n${text}" @ONLY)
-  file(CHMOD ${CMAKE_CXX_COMPILER_LAUNCHER} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 endif()
 
 include(cmake/SluiceUnity.cmake)
