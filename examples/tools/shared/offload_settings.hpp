@@ -78,6 +78,12 @@ inline Expected<std::int64_t> read_size(const JsonFields& fields, const char* na
   return static_cast<std::int64_t>(*given * unit);
 }
 
+/// What to say of settings of memories below the host.
+inline const char* below_host(OffloadBy by) {
+  return by == OffloadBy::machine ? "--disk-cache is the memory below the host"
+                                  : "use --lower-tiers for memories below the host";
+}
+
 inline Expected<OffloadSettings> read_offloading(const nlohmann::json& settings, const std::string& where,
                                                  OffloadBy by) {
   const bool real = by == OffloadBy::machine;
@@ -91,16 +97,13 @@ inline Expected<OffloadSettings> read_offloading(const nlohmann::json& settings,
       !known)
     return known.error();
   const std::vector<nlohmann::json> lru{"lru"}, lru_arc{"lru", "arc"}, prompts{true}, any{true, false};
-  if (Status only = check_only(
-          settings, where,
-          {{"block_size", {16}, "the blocks of the host are those of the device"},
-           {"eviction_policy", real ? lru_arc : lru, "VllmOffload evicts the least recent here"},
-           {"spec_name",
-            {"CPUOffloadingSpec"},
-            real ? "--disk-cache is the memory below the host" : "use --lower-tiers for memories below the host"},
-           {"offload_prompt_only", real ? any : prompts, "VllmOffload writes no answers here"},
-           {"blocks_per_chunk", {1}, "the blocks of the host are those of the device"},
-           {"store_threshold", {0, 1}, "every block is stored at its first use"}});
+  if (Status only = check_only(settings, where,
+                               {{"block_size", {16}, "the blocks of the host are those of the device"},
+                                {"eviction_policy", real ? lru_arc : lru, "VllmOffload evicts the least recent here"},
+                                {"spec_name", {"CPUOffloadingSpec"}, below_host(by)},
+                                {"offload_prompt_only", real ? any : prompts, "VllmOffload writes no answers here"},
+                                {"blocks_per_chunk", {1}, "the blocks of the host are those of the device"},
+                                {"store_threshold", {0, 1}, "every block is stored at its first use"}});
       !only)
     return only.error();
   // vLLM takes the whole part, so 1e10 is as good as 10000000000.
@@ -139,9 +142,7 @@ inline Expected<OffloadSettings> read_lmcache(const nlohmann::json& settings, co
             real ? "requests load layer by layer here" : "Lmcache loads and saves in the step here"},
            {"save_decode_cache", real ? any : prompts, "Lmcache writes no answers here"},
            {"save_unfull_chunk", {false}, "only whole blocks are kept here"},
-           {"remote_url",
-            {nullptr},
-            real ? "--disk-cache is the memory below the host" : "use --lower-tiers for memories below the host"},
+           {"remote_url", {nullptr}, below_host(by)},
            {"enable_blending", {false}, "only prefixes are found here"},
            {"enable_p2p", {false}, "one server both writes and reads"},
            {"enable_pd", {false}, "one server both writes and reads"},
@@ -191,17 +192,15 @@ inline Expected<OffloadSettings> read_hicache(const nlohmann::json& settings, co
       !known)
     return known.error();
   const std::vector<nlohmann::json> through{"write_through"}, both{"write_through", "write_back"};
-  if (Status only = check_only(
-          settings, where,
-          {{"enable_hierarchical_cache", {true}, "the other settings need it"},
-           {"page_size", {16}, "a block has 16 tokens here"},
-           {"hicache_write_policy", real ? through : both,
-            real ? "the device keeps nothing of ended requests here" : "no system here writes selectively"},
-           {"hicache_io_backend", {"kernel"}, "a copy takes the link's time alone here"},
-           {"hicache_mem_layout", {"layer_first"}, "the host's blocks are those of layers here"},
-           {"hicache_storage_backend",
-            {nullptr},
-            real ? "--disk-cache is the memory below the host" : "use --lower-tiers for memories below the host"}});
+  if (Status only =
+          check_only(settings, where,
+                     {{"enable_hierarchical_cache", {true}, "the other settings need it"},
+                      {"page_size", {16}, "a block has 16 tokens here"},
+                      {"hicache_write_policy", real ? through : both,
+                       real ? "the device keeps nothing of ended requests here" : "no system here writes selectively"},
+                      {"hicache_io_backend", {"kernel"}, "a copy takes the link's time alone here"},
+                      {"hicache_mem_layout", {"layer_first"}, "the host's blocks are those of layers here"},
+                      {"hicache_storage_backend", {nullptr}, below_host(by)}});
       !only)
     return only.error();
   OffloadSettings read;
@@ -285,13 +284,13 @@ inline Status check_utf8(std::string_view text, const std::string& where) {
 
 /// Values that are lists or objects. They are refused before anything copies them: nlohmann copies and writes them by
 /// recursion, for which a file can be too deep.
-inline Status check_flat(const nlohmann::json& settings, const std::string& where, std::string_view except = {}) {
+inline Status check_flat(const nlohmann::json& settings, const std::string& where, OffloadBy by,
+                         std::string_view except = {}) {
   for (const auto& [key, value] : settings.items())
     if (value.is_structured() && key != except)
       return Error{ErrorCode::unsupported, where, "'" + excerpt(key) + "' is nested",
-                   key == "secondary_tiers"
-                       ? "no such field: --lower-tiers, or a machine's --disk-cache, is below the host"
-                       : "a number, a text, true or false"};
+                   key == "secondary_tiers" ? std::string{"no such field: "} + below_host(by)
+                                            : "a number, a text, true or false"};
   return {};
 }
 
@@ -378,7 +377,7 @@ inline Expected<OffloadSettings> read_vllm(const nlohmann::json& config, const s
     const nlohmann::json& given = config[extra];
     if (!given.is_object())
       return Error{ErrorCode::bad_input, inside, std::string{"it is a JSON "} + given.type_name(), "an object"};
-    if (Status flat = check_flat(given, inside); !flat) return flat.error();
+    if (Status flat = check_flat(given, inside, by); !flat) return flat.error();
     settings = given;
   }
   if (*connector == "OffloadingConnector") return read_offloading(settings, inside, by);
@@ -435,7 +434,8 @@ inline Expected<OffloadSettings> read_content(const std::string& content, const 
     if (!object) return object.error();
     settings = *std::move(object);
     const bool vllm = settings.contains("kv_connector");
-    if (Status flat = check_flat(settings, where, vllm ? "kv_connector_extra_config" : ""); !flat) return flat.error();
+    if (Status flat = check_flat(settings, where, by, vllm ? "kv_connector_extra_config" : ""); !flat)
+      return flat.error();
     if (vllm) return read_vllm(settings, where, by);
   } else if (Status text = check_utf8(content, where); !text) {
     return text.error();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FewestLayers: offloads the fewest layers, evenly spaced, that let the batch fit (the dynamic heuristic; FlexGen;
-// FlexGen+).
+// FewestLayers: offloads the fewest evenly spaced layers that let the batch fit (Dynamic Heuristic, FlexGen, FlexGen+).
 #pragma once
 
 #include "sluice/core/numbers.hpp"
