@@ -1,5 +1,4 @@
-# The compiler cache and the record of compile times, for building Sluice itself. Before all targets: each takes its
-# launcher when it is made.
+# The compiler cache and the record of compile times, for building Sluice itself.
 
 # A clone in another folder finds the objects of this one: paths below the source folder are hashed relative to it, and the
 # working folder is not hashed. bench/compile/timed records what each compilation costs. The launcher is one file, so that

@@ -17,7 +17,6 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-include(cmake/SluiceUnity.cmake)
 # In a unity unit, a name in one file would seem to shadow another file's. There only g++'s warning about local names
 # remains on.
 set(shadow $<IF:$<BOOL:$<TARGET_PROPERTY:SLUICE_UNITY>>,$<IF:$<CXX_COMPILER_ID:GNU>,-Wshadow=local,-Wno-shadow>,-Wshadow>)
