@@ -8,6 +8,7 @@
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/model/nlohmann/hf_description.hpp"
 #include "sluice/model/nlohmann/hf_fields.hpp"
+#include "sluice/model/nlohmann/hf_forms.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -229,17 +230,17 @@ SLUICE_READERS_INLINE Expected<ModelShape> shape_from_hf_config(const nlohmann::
   shape.hidden = sizes.required("hidden_size");
   shape.heads = sizes.required("num_attention_heads");
   shape.vocabulary = sizes.required("vocab_size");
-  // Llama's class takes one per head where the field is missing, and others a number of their own.
-  shape.kv_heads = opt                ? shape.heads
-                   : *type == "llama" ? sizes.optional("num_key_value_heads", shape.heads)
-                                      : sizes.required("num_key_value_heads");
+  const detail::DecoderForm* form = opt ? nullptr : detail::find_decoder_form(*type);
+  shape.kv_heads = form == nullptr     ? shape.heads
+                   : form->kv_as_heads ? sizes.optional("num_key_value_heads", shape.heads)
+                                       : sizes.required("num_key_value_heads");
   shape.mlp = sizes.required(opt ? "ffn_dim" : "intermediate_size");
   if (mixtral || qwen_moe) {
     shape.experts = sizes.required(mixtral ? "num_local_experts" : "num_experts");
     shape.experts_per_token = sizes.required("num_experts_per_tok");
     shape.moe_intermediate = mixtral ? shape.mlp : sizes.required("moe_intermediate_size");
   }
-  const bool head_dim_given = fields.has("head_dim") || *type == "qwen3"; // whose class has a number of its own
+  const bool head_dim_given = fields.has("head_dim") || (form != nullptr && form->own_head_dim);
   if (head_dim_given) shape.head_dim = sizes.required("head_dim");
   if (!sizes.status()) return sizes.status().error();
 
