@@ -91,10 +91,10 @@ test('every picture is saved as self-contained SVG, with its numbers as CSV', as
   for (const row of rows) {
     const of = Object.fromEntries(head.map((name, i) => [name, row[i]]));
     const system = report.systems.find((s) => s.name === of.system && s.deposit === of.deposit && s.slo_scale === of.slo_scale);
-    assert.ok(Math.abs(system.tbt_attainment - of.tbt_attainment) < 1e-4);
-    checkInterval(of, 'tbt_attainment', system);
-    for (const [i, each] of system.per_seed.tbt_attainment.entries())
-      assert.ok(Math.abs(of[`tbt_attainment_seed_${i + 1}`] - each) < 1e-5, `${of.system}, seed ${i + 1}`);
+    for (const key of ['slo_attainment', 'tbt_attainment', 'per_token_attainment']) assert.ok(Math.abs(system[key] - of[key]) < 1e-4);
+    for (const key of ['slo_attainment', 'tbt_attainment']) checkInterval(of, key, system);
+    for (const [i, each] of system.per_seed.slo_attainment.entries())
+      assert.ok(Math.abs(of[`slo_attainment_seed_${i + 1}`] - each) < 1e-5, `${of.system}, seed ${i + 1}`);
   }
   // Numbers of charts over several seeds have all seeds; a chart of one seed names it.
   for (const picture of pictures) {

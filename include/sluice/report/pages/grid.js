@@ -10,7 +10,19 @@ import {ends, endsOf, means, meansHead, runHead, runOf} from './save.js';
 import {intervalText} from './seeds.js';
 import {colour, dashes, figure, legendOf, marker, picture, polyline, stroke, swatch, tipped} from './svg.js';
 import {axes, axisNamed, beside, cells, inOrder, isWide, valueText} from './sweep.js';
-import {chosen, colourBest, data, isChosen, isKnown, labelOf, manySeeds, names, slotOf, systems} from './systems.js';
+import {
+  chosen,
+  colourBest,
+  data,
+  isChosen,
+  isKnown,
+  labelOf,
+  manySeeds,
+  names,
+  slotOf,
+  standing,
+  systems
+} from './systems.js';
 
 const figures = data.figures;
 const shows = {
@@ -47,8 +59,7 @@ function chooseNames() {
   if (chosen.byReader) return;
   const rowsOf = name => systems.filter(s => s.name === name && isChosen(s));
   const isControl = name => systems.some(s => s.name === name && s.control);
-  const attained = s => s.livelocked ? 0 : s.m.tbt_attainment ?? 0;
-  const mean = name => rowsOf(name).reduce((sum, s) => sum + attained(s), 0) / (rowsOf(name).length || 1);
+  const mean = name => rowsOf(name).reduce((sum, s) => sum + Math.max(0, standing(s)), 0) / (rowsOf(name).length || 1);
   const here = names.filter(n => rowsOf(n).length);
   colourBest(here.filter(n => !isControl(n)).sort((a, b) => mean(b) - mean(a)), here.filter(isControl));
 }

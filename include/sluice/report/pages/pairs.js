@@ -10,8 +10,8 @@ import {colour, figure, labelWidth, marker, picture, rule, shortened, target, te
 import {isKnown, manySeeds, ranked, shown, slotOf} from './systems.js';
 
 const judgedFigures = {
-  tbt_attainment: {name: 'TBT attainment', unit: 'points'},
   slo_attainment: {name: 'SLO attainment', unit: 'points'},
+  tbt_attainment: {name: 'TBT attainment', unit: 'points'},
 };
 
 /// Returns the verdict; with little room, only the counts of seeds.

@@ -41,7 +41,7 @@ export function colourBest(ranking, controls) {
 }
 
 /// A livelocked engine's partial results are no attainment of the workload.
-const standing = s => s.livelocked ? -1 : s.m.slo_attainment ?? s.m.tbt_attainment ?? -1;
+export const standing = s => s.livelocked ? -1 : s.m.slo_attainment ?? s.m.tbt_attainment ?? -1;
 /// Orders rows: the best first, the control last, and duplicates right after their original.
 export function ranked(list) {
   const sorted = [...list].sort((a, b) => (a.control - b.control) || (standing(b) - standing(a)));
