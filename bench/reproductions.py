@@ -10,9 +10,10 @@ docs/reproductions.md, `<!-- figures NAME -->` to `<!-- end -->` is the comparis
 section, `<!-- table NAME -->` its first table, and `<!-- table NAME: TITLE -->` the one behind the line that begins
 with TITLE. The text of `<!-- lead PAPER -->` also opens the paper's page. --check writes nothing and fails if a page
 would change.
-Presets that read public traces look for them as sluice-compare does (data/ in $SLUICE_SHARED).
+Public traces are those in data of $SLUICE_SHARED, or of shared/ beside the checkout.
 """
 import argparse
+import os
 import pathlib
 import re
 import resource
@@ -39,6 +40,8 @@ def paper_of(name):
 
 
 def printed(command):
+    if not os.access(command[0], os.X_OK):
+        sys.exit(f"{command[0]} is not there; expected: make reproductions, which builds it")
     ran = subprocess.run(command, capture_output=True, text=True)
     if ran.returncode:
         sys.exit(f"{' '.join(map(str, command))}: {ran.stderr.strip()}")
@@ -93,6 +96,7 @@ def figures(sections, name):
 
 
 def main():
+    os.environ.setdefault("SLUICE_SHARED", str(root.parent / "shared"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, default=root / "build/release/bin")
     parser.add_argument("--check", action="store_true")
