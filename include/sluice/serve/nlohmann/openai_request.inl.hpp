@@ -244,14 +244,15 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_slo_headers(const HttpHeaders&
 
 namespace sluice::detail {
 
-/// No chat format here uses a participant's name. The other fields are part of a server's answer; clients send them
-/// back with the next request. vLLM names the reasoning `reasoning_content`, and newer versions `reasoning`.
-inline constexpr std::string_view message_known[]{"role",         "content",           "name",       "tool_calls",
-                                                  "tool_call_id", "refusal",           "audio",      "function_call",
-                                                  "reasoning",    "reasoning_content", "annotations"};
+/// No chat format here uses a participant's name, and a cache's marks change no answer. The other fields are part of a
+/// server's answer; clients send them back with the next request. vLLM names the reasoning `reasoning_content`, and
+/// newer versions `reasoning`.
+inline constexpr std::string_view message_known[]{"role",         "content",           "name",        "tool_calls",
+                                                  "tool_call_id", "refusal",           "audio",       "function_call",
+                                                  "reasoning",    "reasoning_content", "annotations", "cache_control"};
 
 inline constexpr UnsupportedField message_unsupported[]{
-    {"refusal", "null"}, {"audio", "null"}, {"function_call", "null"}, {"annotations", "[]"}};
+    {"refusal", R"("")"}, {"audio", "null"}, {"function_call", "null"}, {"annotations", "[]"}};
 
 /// Returns a message's text: a string, or a list of parts of type "text".
 [[nodiscard]] inline std::optional<std::string> message_text(const nlohmann::json& content) {
