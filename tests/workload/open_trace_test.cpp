@@ -330,9 +330,11 @@ TEST_CASE("failed requests, of 0 tokens, are left out and counted in every forma
 "r1": {"input_length": 5, "output_length": 3, "arrival_time": 2},
 "r2": {"input_length": 5, "output_length": 0, "arrival_time": 3},
 "r3": {"input_length": 6, "output_length": 3, "arrival_time": 4}}})"}};
-  for (auto [format, text] : files) {
+  for (const auto& file : files) {
+    const std::string_view format = file.first;
     INFO(format);
-    if (std::string_view{format} == "tokens") std::erase(text, '\n');
+    std::string text = file.second;
+    if (format == "tokens") std::erase(text, '\n');
     std::ofstream(path) << text;
     Expected<Trace> trace = open_trace(path, *find_format(format), {}, Seconds{1});
     REQUIRE(trace);
@@ -379,6 +381,8 @@ TEST_CASE("NaN and Infinity, which Python writes, are numbers that a line has no
   CHECK(read("mooncake", mooncake + R"("x": NaN, "y": [-Infinity, "a \" NaN"], "slo_ttft_s": Infinity})") == "1");
   CHECK(read("mooncake", R"({"timestamp": NaN, "input_length": 5, "output_length": 3})") == "timestamp is missing");
   CHECK(read("aiperf", mooncake + R"("session_id": NaN})") == "1"); // pandas' empty cell
+  CHECK(read("mooncake", R"({"timestamp": 0.0, "input_length": 5.0, "output_length": 3.0})") == "1"); // beside one
+  CHECK(read("mooncake", R"({"timestamp": 0, "input_length": 5.5, "output_length": 3})") == "input_length is 5.5");
   CHECK(read("bailian", mooncake + R"("chat_id": 7, "parent_chat_id": NaN})") == "1");
   CHECK(read("vllm", R"({"queued_ts": NaN, "input_toks": 5, "output_toks": 3})") == "queued_ts is missing");
   CHECK(read("mooncake", mooncake + R"("x": NaNa})").find("this is not JSON") == 0);

@@ -43,6 +43,13 @@ namespace sluice {
   return parse_json_object(without_python_numbers(line), name, number);
 }
 
+/// Reads a number of tokens; 0 of a failed request. pandas writes 512.0 in a column that once had a gap.
+[[nodiscard]] inline Expected<std::int64_t> read_tokens(const JsonFields& fields, const char* name) {
+  const Expected<double> value = fields.number(name, 0, static_cast<double>(max_request_tokens), {});
+  if (value && *value == std::floor(*value)) return static_cast<std::int64_t>(*value);
+  return fields.whole(name, 0, max_request_tokens); // says what is wrong
+}
+
 // read_hash_ids: reads the content of a prompt from a trace's hashes of its blocks.
 
 /// The content that the numbers of `hash_ids` identify.
@@ -199,9 +206,9 @@ class JsonlReader {
       return Error{ErrorCode::bad_input, lines_.where(),
                    std::string{names.arrival} + " has a fraction, and whole " + names.unit + " are expected",
                    "--format mooncake --trace-columns unit=s, or another unit"};
-    const Expected<std::int64_t> prompt = fields.whole(names.prompt, 0, max_request_tokens);
+    const Expected<std::int64_t> prompt = read_tokens(fields, names.prompt);
     if (!prompt) return prompt.error();
-    const Expected<std::int64_t> output = fields.whole(names.output, 0, max_request_tokens);
+    const Expected<std::int64_t> output = read_tokens(fields, names.output);
     if (!output) return output.error();
     if (*prompt == 0 || *output == 0) return std::optional<RequestSpec>{};
     const Expected<Seconds> arrival = clock_.arrival(*units / names.units_in_second, lines_.where());

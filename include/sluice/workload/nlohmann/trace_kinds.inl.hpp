@@ -253,7 +253,7 @@ inline std::vector<std::string> top_fields(std::string_view text) {
 /// What people take for traces, and what has none of the requests. A text's signs are bytes with which it begins.
 inline constexpr const char* packed = "the file itself, unpacked";
 inline constexpr const char* per_line = "JSON, one object per line, or a CSV with a header";
-inline constexpr std::array<OtherKind, 35> all_other_kinds{{
+inline constexpr std::array<OtherKind, 38> all_other_kinds{{
     {"compressed (gzip)", OtherKind::Form::text, {"\x1F\x8B"}, packed},
     {"compressed (zstd)", OtherKind::Form::text, {"\x28\xB5\x2F\xFD"}, packed},
     {"compressed (bzip2)", OtherKind::Form::text, {"BZh"}, packed},
@@ -312,6 +312,18 @@ inline constexpr std::array<OtherKind, 35> all_other_kinds{{
      OtherKind::Form::list,
      {"conversations"},
      "a trace; --generate sharegpt has their lengths"},
+    {"ShareGPT's conversations, without arrivals",
+     OtherKind::Form::object,
+     {"conversations"},
+     "a trace; --generate sharegpt has their lengths"},
+    {"a data set of conversations, without numbers of tokens",
+     OtherKind::Form::object,
+     {"messages"},
+     "lines with session_id, input_length and output_length in tokens"},
+    {"a data set of prompts, without numbers of tokens",
+     OtherKind::Form::object,
+     {"prompt"},
+     "lines with timestamp, input_length and output_length in tokens"},
     {"the result of vllm bench latency",
      OtherKind::Form::object,
      {"avg_latency", "latencies"},

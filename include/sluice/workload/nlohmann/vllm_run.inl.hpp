@@ -71,9 +71,9 @@ SLUICE_READERS_INLINE Status VllmRunReader::read_line() {
     if (!id) return id.error();
     record.id = std::move(*id);
   }
-  const Expected<std::int64_t> prompt = fields.whole("input_toks", 0, max_request_tokens);
+  const Expected<std::int64_t> prompt = read_tokens(fields, "input_toks");
   if (!prompt) return prompt.error();
-  const Expected<std::int64_t> output = fields.whole("output_toks", 0, max_request_tokens);
+  const Expected<std::int64_t> output = read_tokens(fields, "output_toks");
   if (!output) return output.error();
   if (*prompt == 0 || *output == 0) {
     ++failed_;

@@ -88,9 +88,9 @@ namespace sluice::detail {
 /// Reads what a request of every format has.
 inline Expected<WholeTrace::Turn> read_turn(const nlohmann::json& object, const JsonFields& fields,
                                             const char* prompt_name, const char* output_name, bool in_session) {
-  const Expected<std::int64_t> prompt = fields.whole(prompt_name, 0, max_request_tokens);
+  const Expected<std::int64_t> prompt = read_tokens(fields, prompt_name);
   if (!prompt) return prompt.error();
-  const Expected<std::int64_t> output = fields.whole(output_name, 0, max_request_tokens);
+  const Expected<std::int64_t> output = read_tokens(fields, output_name);
   if (!output) return output.error();
   const Expected<Slo> slo = read_slo(fields);
   if (!slo) return slo.error();
