@@ -191,7 +191,7 @@ inline void read_stop(CompletionFields& fields, std::vector<std::string>& into) 
   if (fields.error || !fields.has("stop")) return;
   const nlohmann::json& stop = fields["stop"];
   const auto wrong = [&] {
-    fields.fail("stop", "stop is none that can be read; expected a string or at most 16 strings of 1 to 512 bytes");
+    fields.fail("stop", "stop cannot be read; expected a string or at most 16 strings of 1 to 512 bytes");
   };
   const auto add = [&](const nlohmann::json& one) {
     if (!one.is_string()) return false;
@@ -222,9 +222,8 @@ inline void read_bias(CompletionFields& fields, std::vector<std::pair<std::int32
     if (good) into.emplace_back(token, field.value().get<double>());
   }
   if (!good)
-    fields.fail("logit_bias",
-                "logit_bias is none that can be read; expected an object of at most 1024 tokens' numbers, "
-                "each with a bias from -100 to 100");
+    fields.fail("logit_bias", "logit_bias cannot be read; expected an object of at most 1024 tokens' numbers, "
+                              "each with a bias from -100 to 100");
 }
 
 /// Fewer than any vocabulary has, so that some token can still be sampled.
@@ -251,8 +250,7 @@ inline void read_bad_words(CompletionFields& fields, std::vector<std::string>& i
            words[i].get_ref<const std::string&>().size() <= longest;
     if (good) into.push_back(words[i].get<std::string>());
   }
-  if (!good)
-    fields.fail("bad_words", "bad_words is none that can be read; expected at most 64 strings of 1 to 512 bytes");
+  if (!good) fields.fail("bad_words", "bad_words cannot be read; expected at most 64 strings of 1 to 512 bytes");
 }
 
 SLUICE_SERVER_INLINE void read_rules(CompletionFields& fields, Completion& into) {

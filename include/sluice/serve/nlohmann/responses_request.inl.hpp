@@ -184,7 +184,7 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_response_request(std::string_v
   }
   const auto input = parsed->find("input");
   if (input == parsed->end() || !(input->is_string() || (input->is_array() && !input->empty())))
-    return api_error("input", "input is none that can be read; expected a string, or an array of messages");
+    return api_error("input", "input cannot be read; expected a string, or an array of messages");
   if (input->is_string()) {
     messages.push_back({{"role", "user"}, {"content", *input}});
   } else {
