@@ -143,7 +143,7 @@ TEST_CASE("each mistake in a CSV is reported in one line with its place") {
        "as above"},
       {header + "2023-02-30 18:15:46,2,3\n", "trace:2: arrival is '2023-02-30 18:15:46'"},
       {header + "2,2,3\n1,2,3\n", "trace:3: the request arrives 1.000000 s before the one above it"},
-      {header + "1,0,3\n", "trace:2: prompt is '0'; expected a whole number from 1 to"},
+      {header + "1,-1,3\n", "trace:2: prompt is '-1'; expected a whole number from 1 to"},
       {header + "1,2.5,3\n", "trace:2: prompt is '2.5'"},
       {header + "1,2,-3\n", "trace:2: output is '-3'"},
       {header + "1,2,\n", "trace:2: output is ''"},

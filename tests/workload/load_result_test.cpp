@@ -256,6 +256,21 @@ TEST_CASE("numbers that are not finite, as Python writes them, are numbers that 
             .find("GuideLLM's request_latency is missing or no number") != std::string::npos);
 }
 
+TEST_CASE("AIPerf: null and NaN are harmless in what is not read, and named in what is") {
+  std::string text = aiperf;
+  text.insert(text.rfind("{\"metadata\"") + 1, R"("x": NaN, "y": [-Infinity, null], "z": "NaN", )");
+  CHECK(read_result(text).requests.size() == 1);
+  const std::string tokens = R"("output_sequence_length": {"value": 2)";
+  for (const char* const none : {"null", "NaN"}) {
+    std::string wrong = aiperf;
+    wrong.replace(wrong.find(tokens), tokens.size(), R"("output_sequence_length": {"value": )" + std::string{none});
+    CHECK(refusal_of(wrong) ==
+          ":1: AIPerf's output_sequence_length is missing or no number; expected tokens, 1 or more");
+  }
+  CHECK(refusal_of("{\"metadata\": null, \"metrics\": null, \"error\": null}\n") ==
+        ":1: AIPerf's request_start_ns is missing or no number; expected seconds, 0 or more");
+}
+
 TEST_CASE("a request without generated tokens counts as failed, whichever program wrote it") {
   std::string zero = aiperf.substr(0, aiperf.find('\n') + 1);
   zero.replace(zero.find(R"("output_sequence_length": {"value": 2)"), 37, R"("output_sequence_length": {"value": 0)");

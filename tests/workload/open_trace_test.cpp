@@ -261,20 +261,21 @@ TEST_CASE("a file's first line reveals its format, even if its requests are wron
   } files[] = {
       {"TIMESTAMP,ContextTokens,GeneratedTokens\n", TraceFormat::azure, "the trace holds no request"},
       {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,5,0\n", TraceFormat::azure,
-       ":2: GeneratedTokens is '0'"},
-      {"\xEF\xBB\xBF\"TIMESTAMP\",\"ContextTokens\",\"GeneratedTokens\"\n\"2023-11-16 18:15:46\",\"5\",\"0\"\n",
-       TraceFormat::azure, ":2: GeneratedTokens is '0'"},
+       "the trace holds no request, 1 failed request of 0 tokens left out; expected at least one request"},
+      {"\xEF\xBB\xBF\"TIMESTAMP\",\"ContextTokens\",\"GeneratedTokens\"\n\"2023-11-16 18:15:46\",\"5\",\"-1\"\n",
+       TraceFormat::azure, ":2: GeneratedTokens is '-1'"},
       {"TIMESTAMP,ContextTokens,x\n", std::nullopt, ""}, // two of Azure's three columns: another log
-      {"arrival,prompt,output,TIMESTAMP\n0,5,0,1\n", TraceFormat::csv, ":2: output is '0'"},
-      {"Arrival;Prompt;Output\n0;5;0\n", TraceFormat::csv, ":2: output is '0'"},
-      {"arrival,prompt,output\r0,5,0\r", TraceFormat::csv, ":2: output is '0'"},
-      {"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 0}\n", TraceFormat::mooncake, "output_length is 0"},
-      {"{\"queued_ts\": 1, \"input_toks\": 0}\n", TraceFormat::vllm, "input_toks is 0"},
+      {"arrival,prompt,output,TIMESTAMP\n0,5,x,1\n", TraceFormat::csv, ":2: output is 'x'"},
+      {"Arrival;Prompt;Output\n0;5;-1\n", TraceFormat::csv, ":2: output is '-1'"},
+      {"arrival,prompt,output\r0,5,-1\r", TraceFormat::csv, ":2: output is '-1'"},
+      {"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": -1}\n", TraceFormat::mooncake,
+       "output_length is -1"},
+      {"{\"queued_ts\": 1, \"input_toks\": -1}\n", TraceFormat::vllm, "input_toks is -1"},
       {"{\"requests\": {\"a\": 1}}\n", TraceFormat::orbitflow, "batch_size is missing"},
       {"{\n\"requests\": {}}\n", TraceFormat::orbitflow, "the trace holds no request"},
       {"{\"requests\": \n", TraceFormat::orbitflow, "expected"},
       {"{}\n", std::nullopt, ""},
-      {"id,output,prompt,arrival\n1,5,0,7\n", TraceFormat::csv, ":2: prompt is '0'"},
+      {"id,output,prompt,arrival\n1,5,-1,7\n", TraceFormat::csv, ":2: prompt is '-1'"},
       {"a,b,c\n", std::nullopt, ""},
       {"", std::nullopt, ""},
   };
@@ -291,6 +292,100 @@ TEST_CASE("a file's first line reveals its format, even if its requests are wron
   }
   CHECK_FALSE(recognise(path + "nowhere"));
   CHECK_FALSE(recognise(folder.path.string()));
+}
+
+TEST_CASE("failed requests, of 0 tokens, are left out and counted in every format") {
+  const sluice_test::TemporaryFolder folder;
+  const std::string path = (folder.path / "trace").string();
+  const std::string vllm = R"("scheduled_ts": 9, "first_token_ts": 9, "last_token_ts": 9})"
+                           "\n";
+  // The first and the third request failed: one has no prompt, the other no answer.
+  const std::pair<const char*, std::string> files[] = {
+      {"azure", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,0,4\n2023-11-16 18:15:47,5,3\n"
+                "2023-11-16 18:15:48,5,0\n2023-11-16 18:15:49,6,3\n"},
+      {"burstgpt", "Timestamp,Model,Request tokens,Response tokens\n1,x,0,4\n2,x,5,3\n3,x,5,0\n4,x,6,3\n"},
+      {"csv", "arrival;prompt;output\n1;0;4\n2;5;3\n3;5;0,0\n4;6;3\n"},
+      {"mooncake", R"({"timestamp": 1000, "input_length": 0, "output_length": 4, "hash_ids": []}
+{"timestamp": 2000, "input_length": 5, "output_length": 3, "hash_ids": [1]}
+{"timestamp": 3000, "input_length": 5, "output_length": 0, "hash_ids": [1]}
+{"timestamp": 4000, "input_length": 6, "output_length": 3, "hash_ids": [1]})"},
+      {"bailian", R"({"chat_id": 1, "timestamp": 1, "input_length": 0, "output_length": 4, "hash_ids": [1]}
+{"chat_id": 2, "parent_chat_id": 1, "timestamp": 2, "input_length": 5, "output_length": 3, "hash_ids": [1]}
+{"chat_id": 3, "parent_chat_id": 2, "timestamp": 3, "input_length": 5, "output_length": 0, "hash_ids": [1]}
+{"chat_id": 4, "parent_chat_id": 3, "timestamp": 4, "input_length": 6, "output_length": 3, "hash_ids": [1]})"},
+      {"aiperf", R"({"session_id": "a", "timestamp": 1000, "input_length": 0, "output_length": 4}
+{"session_id": "a", "delay": 1000, "input_length": 5, "output_length": 3}
+{"session_id": "a", "delay": 1500, "input_length": 5, "output_length": 0}
+{"session_id": "a", "delay": 500, "input_length": 6, "output_length": 3})"},
+      {"tokens", R"({"session_id": 1, "arrival_time_ns": 1e9, "sub_requests": [
+{"input_toks": 0, "output_toks": 4, "tool_duration_ns": 1e9}, {"input_toks": 5, "output_toks": 3, "tool_duration_ns": 1e9},
+{"input_toks": 5, "output_toks": 0, "tool_duration_ns": 1e9}, {"input_toks": 6, "output_toks": 3}]})"},
+      {"vllm", R"({"queued_ts": 1, "input_toks": 0, "output_toks": 4}
+{"queued_ts": 2, "input_toks": 5, "output_toks": 3, )" +
+                   vllm + R"({"queued_ts": 3, "input_toks": 5, "output_toks": 0, "first_token_ts": null}
+{"queued_ts": 4, "input_toks": 6, "output_toks": 3, )" +
+                   vllm},
+      {"orbitflow", R"({"batch_size": 4, "max_model_len": 32, "num_gpu_blocks_override": 5, "peak_batch_blocks": 2,
+"requests": {"r0": {"input_length": 0, "output_length": 4, "arrival_time": 1},
+"r1": {"input_length": 5, "output_length": 3, "arrival_time": 2},
+"r2": {"input_length": 5, "output_length": 0, "arrival_time": 3},
+"r3": {"input_length": 6, "output_length": 3, "arrival_time": 4}}})"}};
+  for (const auto& file : files) {
+    const std::string_view format = file.first;
+    INFO(format);
+    std::string text = file.second;
+    if (format == "tokens") std::erase(text, '\n');
+    std::ofstream(path) << text;
+    Expected<Trace> trace = open_trace(path, *find_format(format), {}, Seconds{1});
+    REQUIRE(trace);
+    const Expected<std::vector<RequestSpec>> requests = read_all(*trace);
+    REQUIRE_MESSAGE(requests, requests.error().line());
+    REQUIRE(requests->size() == 2);
+    CHECK((*requests)[0].arrival == Seconds{0});
+    CHECK((*requests)[0].prompt == Tokens{5});
+    CHECK((*requests)[1].prompt == Tokens{6});
+    const RequestSpec& last = (*requests)[1]; // of a session: after the delays behind and before the failed turn
+    CHECK((last.follows ? last.delay : last.arrival) == Seconds{2});
+    CHECK(taken_for_text(trace->workload(), *requests) == "2 failed requests of 0 tokens left out");
+  }
+  std::ofstream(path) << R"({"queued_ts": 1, "input_toks": 0, "output_toks": 4})";
+  CHECK(read_vllm_run(path).error().line() ==
+        path + ": the trace holds no request, 1 failed request of 0 tokens left out; expected at least one request");
+  std::ofstream(path) << files[7].second;
+  CHECK(read_vllm_run(path).error().line() ==
+        path + ": input_toks or output_toks is 0 in 2 lines; expected 1 token or more");
+}
+
+TEST_CASE("a file that is no text is refused by its name in every format") {
+  const sluice_test::TemporaryFolder folder;
+  const std::string path = (folder.path / "trace.gz").string();
+  std::ofstream(path, std::ios::binary) << "\x1F\x8B\x08 whatever";
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(TraceFormat::csv); ++i) {
+    const Expected<Trace> trace = open_trace(path, static_cast<TraceFormat>(i), {}, Seconds{1});
+    REQUIRE(!trace);
+    CHECK(trace.error().line() == path + ": it is compressed (gzip); expected the file itself, unpacked");
+  }
+}
+
+TEST_CASE("NaN and Infinity, which Python writes, are numbers that a line has not") {
+  const sluice_test::TemporaryFolder folder;
+  const std::string path = (folder.path / "trace").string();
+  const auto read = [&](const char* format, const std::string& line) -> std::string {
+    std::ofstream(path) << line;
+    Expected<Trace> trace = open_trace(path, *find_format(format), {}, Seconds{1});
+    if (!trace) return trace.error().what;
+    const Expected<std::vector<RequestSpec>> all = read_all(*trace);
+    return all ? std::to_string(all->size()) : all.error().what;
+  };
+  const std::string mooncake = R"({"timestamp": 0, "input_length": 5, "output_length": 3, )";
+  CHECK(read("mooncake", mooncake + R"("x": NaN, "y": [-Infinity, "a \" NaN"], "slo_ttft_s": Infinity})") == "1");
+  CHECK(read("mooncake", R"({"timestamp": NaN, "input_length": 5, "output_length": 3})") == "timestamp is missing");
+  CHECK(read("aiperf", mooncake + R"("session_id": NaN})") == "1"); // pandas' empty cell
+  CHECK(read("mooncake", R"({"timestamp": 0.0, "input_length": 5.0, "output_length": 3.0})") == "1"); // beside one
+  CHECK(read("mooncake", R"({"timestamp": 0, "input_length": 5.5, "output_length": 3})") == "input_length is 5.5");
+  CHECK(read("bailian", mooncake + R"("chat_id": 7, "parent_chat_id": NaN})") == "1");
+  CHECK(read("vllm", R"({"queued_ts": NaN, "input_toks": 5, "output_toks": 3})") == "queued_ts is missing");
+  CHECK(read("mooncake", mooncake + R"("x": NaNa})").find("this is not JSON") == 0);
 }
 
 TEST_CASE("a trace file is opened in the format of the command line, or else in its own") {

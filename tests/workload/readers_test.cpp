@@ -108,7 +108,7 @@ TEST_CASE("Azure CSV: each malformed line is reported in one line with its place
       {header + good_csv + "2023-11-16 18:15:47,374\n", "trace:3: the line has 2 columns"},
       {header + good_csv + "\n\n2023-11-16 18:15:47,374,44,1\n", "trace:5: the line has 4 columns"},
       {header + "2023-11-16 18:15:46,374,-44\n", "trace:2: GeneratedTokens is '-44'"},
-      {header + "2023-11-16 18:15:46,0,44\n", "trace:2: ContextTokens is '0'"},
+      {header + "2023-11-16 18:15:46,-1,44\n", "trace:2: ContextTokens is '-1'"},
       {header + "2023-11-16 18:15:46,nan,44\n", "trace:2: ContextTokens is 'nan'"},
       {header + "2023-11-16 18:15:46,1.5,44\n", "trace:2: ContextTokens is '1.5'"},
       {header + "2023-11-16 18:15:46,5 5,44\n", "trace:2: ContextTokens is '5 5'"},
@@ -177,7 +177,7 @@ TEST_CASE("Mooncake: each malformed line is reported in one line with its place"
       {good_mooncake + "{\"timestamp\": 6, \"inp", "trace:2: the JSON ends too early"},
       {"{\n \"timestamp\": 3}", "trace:1: the JSON ends too early; expected a JSON object on one line"},
       {"{\"timestamp\": 3},", "trace:1: this is not JSON: ',' in column 17"},
-      {good_mooncake + "{\"timestamp\": NaN}", "trace:2: this is not JSON"},
+      {good_mooncake + "{\"timestamp\": NaN}", "trace:2: timestamp is missing"},
       {good_mooncake + "[1]", "trace:2: this is a JSON array"},
       {good_mooncake + "{}", "trace:2: timestamp is missing"},
       {R"({"timestamp": -1, "input_length": 7, "output_length": 1})", "trace:1: timestamp is -1"},
@@ -186,7 +186,7 @@ TEST_CASE("Mooncake: each malformed line is reported in one line with its place"
       {R"({"timestamp": "0", "input_length": 7, "output_length": 1})", "trace:1: timestamp is \"0\""},
       {R"({"timestamp": 0, "input_length": -7, "output_length": 1})", "trace:1: input_length is -7"},
       {R"({"timestamp": 0, "input_length": 7.5, "output_length": 1})", "trace:1: input_length is 7.5"},
-      {R"({"timestamp": 0, "input_length": 7, "output_length": 0})", "trace:1: output_length is 0"},
+      {R"({"timestamp": 0, "input_length": 7, "output_length": -1})", "trace:1: output_length is -1"},
       {R"({"timestamp": 0, "input_length": 7, "output_length": null})", "trace:1: output_length is missing"},
       {R"({"timestamp": 0, "input_length": 99999999999999999999, "output_length": 1})",
        "trace:1: input_length is 1e+20"},
@@ -260,18 +260,18 @@ TEST_CASE("vLLM run: a request's SLO in the file takes precedence over the optio
 TEST_CASE("vLLM run: each malformed line is reported in one line with its place") {
   const std::string good = run_line(1, 2, 3, 4);
   const std::vector<BadText> rows = {
-      {"", "trace: the run holds no request"},
+      {"", "trace: the trace holds no request"},
       {good + "{", "trace:2: the JSON ends too early"},
       {good + "null\n", "trace:2: this is a JSON null"},
       {good + "{\"input_toks\": 1, \"output_toks\": 1}\n", "trace:2: queued_ts is missing"},
-      {run_line(1, 2, 3, 4, 0), "trace:1: input_toks is 0"},
+      {run_line(1, 2, 3, 4, -1), "trace:1: input_toks is -1"},
       {run_line(1, 2, 3, 4, 1, -1), "trace:1: output_toks is -1"},
       {run_line(-1, 2, 3, 4), "trace:1: queued_ts is -1"},
       {run_line(2, 1, 3, 4), "trace:1: scheduled_ts is before queued_ts"},
       {run_line(1, 3, 2, 4), "trace:1: first_token_ts is before scheduled_ts"},
       {good + run_line(1, 2, 4, 3), "trace:2: last_token_ts is before first_token_ts"},
       {R"({"request_id": 7, "input_toks": 1})", "trace:1: request_id is 7"},
-      {R"({"input_toks": 1, "output_toks": 1, "queued_ts": NaN})", "trace:1: this is not JSON"},
+      {R"({"input_toks": 1, "output_toks": 1, "queued_ts": NaN})", "trace:1: queued_ts is missing"},
   };
   for (const BadText& row : rows)
     CHECK(error_of(reader_of<VllmRunReader>(row.text)).substr(0, row.line.size()) == row.line);
@@ -323,7 +323,8 @@ TEST_CASE("OrbitFlow: malformed text is reported in one line with its place") {
       {R"({"a": {"b": 1]})", "trace:1: the brackets do not match"},
       {orbitflow(R"("r0": 7)"), "trace:2: r0 is a JSON number"},
       {orbitflow(R"("r0": {"input_length": 1, "output_length": 1})"), "trace:2: arrival_time is missing"},
-      {orbitflow(R"("r0": {"input_length": 0, "output_length": 1, "arrival_time": 0})"), "trace:2: input_length is 0"},
+      {orbitflow(R"("r0": {"input_length": -1, "output_length": 1, "arrival_time": 0})"),
+       "trace:2: input_length is -1"},
       {orbitflow(R"("r0": {"input_length": 1, "output_length": -5, "arrival_time": 0})"),
        "trace:2: output_length is -5"},
       {orbitflow(R"("r0": {"input_length": 1, "output_length": 1, "arrival_time": -1})"),

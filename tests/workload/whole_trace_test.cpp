@@ -105,6 +105,18 @@ TEST_CASE("Bailian: lines may be in any order, and a chat still follows its pare
   const Read turned = read_whole(read_bailian(lines_of(chats.substr(second) + chats.substr(0, second), "trace")));
   CHECK(turned.requests == sorted.requests);
   CHECK(turned.contents == sorted.contents);
+  // At one instant, whichever line is first.
+  const auto line = [](int chat, int parent) {
+    return R"({"timestamp": 5, "output_length": 1, "input_length": )" + std::to_string(chat) + R"(, "chat_id": )" +
+           std::to_string(chat) + R"(, "parent_chat_id": )" + std::to_string(parent) + "}\n";
+  };
+  const Read instant = read_whole(read_bailian(lines_of(line(3, 2) + line(2, 1) + line(1, -1), "trace")));
+  REQUIRE(instant.requests.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(instant.requests[i].prompt == Tokens{static_cast<std::int64_t>(i) + 1});
+    CHECK(instant.requests[i].turn == static_cast<std::int32_t>(i));
+    CHECK(instant.requests[i].delay == Seconds{0});
+  }
 }
 
 TEST_CASE(
@@ -160,7 +172,7 @@ TEST_CASE("token ids: each malformed line is reported in one line with its place
   CHECK(refusal(R"("sub_requests": [3])") ==
         "trace:1: sub_request 1: this is no object; expected input_toks and output_toks");
   CHECK(refusal(R"("sub_requests": [{"input_toks": 2}])") ==
-        "trace:1: sub_request 1: output_toks is missing; expected a whole number from 1 to 268435456");
+        "trace:1: sub_request 1: output_toks is missing; expected a whole number from 0 to 268435456");
   const std::string session =
       R"({"session_id": "a", "arrival_time_ns": 5, "sub_requests": [{"input_toks": 1, "output_toks": 1}]})";
   CHECK(refusal_of(read_token_ids(lines_of(session + "\n" + session, "trace"))) ==
@@ -201,7 +213,17 @@ TEST_CASE("a malformed line of a session is reported in one line") {
   CHECK(refusal_of(read_bailian(lines_of(good + good, "t"))) == "t:2: chat_id 7 is there twice; expected once");
   CHECK(refusal_of(read_bailian(lines_of(
             good + R"({"chat_id": 8, "parent_chat_id": 7, "timestamp": 59, "input_length": 4, "output_length": 3})",
-            "t"))) == "t:2: it arrives before the last turn of its session; expected requests in the order of arrival");
+            "t"))) ==
+        "t:2: it arrives before its parent, chat_id 7; expected a timestamp of at least the parent's, in line 1");
+  const auto chat = [](const char* ids) {
+    return R"({"timestamp": 60, "input_length": 4, "output_length": 3, )" + std::string{ids} + "}\n";
+  };
+  CHECK(refusal_of(read_bailian(lines_of(good + chat(R"("chat_id": 8, "parent_chat_id": 8)"), "t"))) ==
+        "t:2: chat_id 8 is its own parent; expected an earlier chat, or -1");
+  CHECK(
+      refusal_of(read_bailian(lines_of(
+                     chat(R"("chat_id": 8, "parent_chat_id": 9)") + chat(R"("chat_id": 9, "parent_chat_id": 8)"), "t")))
+          .find("descends from itself; expected an earlier chat, or -1") != std::string::npos);
   CHECK(refusal_of(read_bailian(lines_of(R"({"chat_id": {}, "timestamp": 1, "input_length": 4, "output_length": 3})",
                                          "t"))) == "t:1: chat_id is a JSON object; expected a number or a text");
   CHECK(refusal_of(read_bailian(lines_of("", "t"))) == "t: the trace holds no request; expected at least one request");
@@ -242,8 +264,9 @@ TEST_CASE("a trace that was recognised says what it was read as, with its first 
                              "\n"
                              R"({"timestamp": 0.5, "input_length": 40, "output_length": 3})"
                              "\n";
-  CHECK(caption(halves) == path + ":2: timestamp has a fraction, which whole milliseconds have not; expected --format "
-                                  "mooncake --trace-columns unit=s, or another unit");
+  CHECK(caption(halves) == path +
+                               ":2: timestamp has a fraction, and whole milliseconds are expected; expected --format "
+                               "mooncake --trace-columns unit=s, or another unit");
   CHECK(caption(halves, {.format = "mooncake"}).empty());
   CHECK(caption(halves, {.format = "mooncake", .columns = "unit=s"}).empty());
   CHECK(caption(halves, {.format = "mooncake", .columns = "unit=s,prompt=in"}) ==
@@ -251,8 +274,8 @@ TEST_CASE("a trace that was recognised says what it was read as, with its first 
         "mooncake");
   CHECK(caption(halves, {.format = "mooncake", .columns = "arrival=arrival"}).find("--trace-columns: the format is") ==
         0);
-  CHECK(caption(chats, {.format = "mooncake"}) ==
-        path + ":1: it has chat_id, which Mooncake's traces have not; expected --format bailian, or a line without it");
+  CHECK(caption(chats, {.format = "mooncake"}) == path + ":1: it has chat_id, which is no field of Mooncake's traces; "
+                                                         "expected --format bailian, or a line without it");
   CHECK(caption("arrival,prompt,output\n0,1,1\n", {.block = 16}) ==
         "--trace-block: the format csv has no hashes of blocks whose size it leaves open; expected no such flag, or a "
         "trace of bailian, aiperf, mooncake");

@@ -2,6 +2,7 @@
 // Takes other servers' settings, and writes vLLM's.
 #include "compare/kv_transfer.hpp"
 
+#include "sluice/core/text.hpp"
 #include "sluice/report/leads.hpp"
 #include "sluice/report/order.hpp"
 
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <cstdio>
 
 namespace compared {
 
@@ -31,6 +33,7 @@ Status take_kv_transfer(CommandLine& asked) {
   if (asked.given("--systems") && listed.find("," + read->system + ",") == std::string::npos)
     return flag_error("--systems", fmt::format("{} is {}, which is not among them", flag, read->system),
                       fmt::format("{} among them, or no --systems", read->system));
+  if (!read->ignored.empty()) fmt::print(stderr, "{}: {}\n", flag, without_controls(read->ignored));
   auto& machine = asked.options.machine;
   const Expected<std::int64_t> host = host_bytes_of(*read, machine.kv_memory, flag);
   if (!host) return host.error();

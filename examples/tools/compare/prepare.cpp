@@ -169,8 +169,10 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
     return requests;
   };
   // One pass through the workload sums its work and finds the most memory that a request needs.
-  const Expected<Trace> trace = open->trace({});
+  Expected<Trace> trace = open->trace({});
   if (!trace) return trace.error();
+  if (trace->workload().format != "generated") // a trace has counted its failed requests at its end
+    if (const auto all = read_all(*trace); !all) return all.error();
   const Expected<std::vector<RequestSpec>> requests = requests_of(open->requests);
   if (!requests) return requests.error();
   const WorkloadTotals sum = totals(*requests);

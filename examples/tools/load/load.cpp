@@ -332,7 +332,7 @@ class Load {
       session.check.flaw(Flaw::end);
       return flawed(session);
     }
-    if (session.malformed()) return fail("HTTP", "the answer is none that can be read");
+    if (session.malformed()) return fail("HTTP", "the answer cannot be read");
     if (session.parser.is_header_done() && session.parser.status() != 200) {
       if (session.reusable()) idle_.push_back(std::move(session.channel()));
       return fail(std::to_string(session.parser.status()), line_of(session.body()));

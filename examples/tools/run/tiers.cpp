@@ -33,6 +33,7 @@ Status take_kv_transfer(Options& options) {
   if (!read) return read.error();
   const Expected<std::int64_t> host = host_bytes_of(*read, options.kv_memory, flag);
   if (!host) return host.error();
+  if (!read->ignored.empty()) fmt::print(stderr, "{}: {}\n", flag, without_controls(read->ignored));
   options.host_cache = *host;
   options.host_reuse = engines::HostReuse::all; // these servers compare no times
   options.host_write = read->answers ? engines::HostWrite::computed : engines::HostWrite::prompts;

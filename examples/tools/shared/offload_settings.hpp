@@ -5,10 +5,10 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/core/text.hpp"
-#include "sluice/core/utf8.hpp"
+
+#include "shared/settings_text.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -32,16 +32,12 @@ struct OffloadSettings {
   std::string evicts = "lru";  ///< or "lfu", "arc"
   std::string disk;            ///< a folder; empty: there is no disk
   std::int64_t disk_bytes = 0;
+  std::string ignored; ///< "ignored, as not about KV offloading: max_model_len, tp", of a server's flags; empty: none
 };
 
 namespace offload_detail {
 
-using sluice::Error;
-using sluice::ErrorCode;
-using sluice::excerpt;
-using sluice::Expected;
 using sluice::JsonFields;
-using sluice::Status;
 
 inline constexpr double gib = 1024.0 * 1024 * 1024;
 inline constexpr const char* expected_settings =
@@ -222,66 +218,6 @@ inline Expected<OffloadSettings> read_hicache(const nlohmann::json& settings, co
   return read;
 }
 
-/// A scalar of YAML, as PyYAML reads it: true, 5, 2.5, null, or a text with or without quotes.
-inline nlohmann::json scalar(std::string_view text) {
-  const auto is = [text](std::initializer_list<std::string_view> all) {
-    return std::find(all.begin(), all.end(), text) != all.end();
-  };
-  if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front())
-    return std::string{text.substr(1, text.size() - 2)};
-  if (is({"true", "True", "yes", "on"})) return true;
-  if (is({"false", "False", "no", "off"})) return false;
-  if (is({"null", "~", "None"})) return nullptr;
-  const char* const end = text.data() + text.size();
-  std::int64_t whole = 0;
-  if (const auto [at, code] = std::from_chars(text.data(), end, whole); code == std::errc{} && at == end) return whole;
-  double number = 0;
-  if (const auto [at, code] = std::from_chars(text.data(), end, number); code == std::errc{} && at == end)
-    return number;
-  return std::string{text};
-}
-
-inline std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r");
-  return first == std::string_view::npos ? std::string_view{}
-                                         : text.substr(first, text.find_last_not_of(" \t\r") + 1 - first);
-}
-
-/// A line without its comment, and without blanks at its end; empty if nothing else is there, or only YAML's `---`.
-inline std::string_view uncommented(std::string_view line) {
-  if (const std::size_t comment = line.find(" #"); comment != std::string_view::npos) line = line.substr(0, comment);
-  const std::string_view rest = trimmed(line);
-  if (rest.empty() || rest.starts_with('#') || rest == "---") return {};
-  return line.substr(0, static_cast<std::size_t>(rest.data() + rest.size() - line.data()));
-}
-
-/// Whether `text` is a command line or its flags: a line has `--` and a letter at its beginning, or in a later word
-/// that no `key: ` precedes.
-inline bool has_flags(const std::string& text) {
-  std::istringstream lines(text);
-  std::string line;
-  while (std::getline(lines, line)) {
-    std::istringstream words(std::string{uncommented(line)});
-    std::string word;
-    while (words >> word && !word.ends_with(':'))
-      if (word.size() > 2 && word.starts_with("--") && word[2] >= 'a' && word[2] <= 'z') return true;
-  }
-  return false;
-}
-
-/// The error of bytes that are no UTF-8, which no JSON text may have; the parser of JSON finds them by itself.
-inline Status check_utf8(std::string_view text, const std::string& where) {
-  for (int line = 1; !text.empty();) {
-    const sluice::Utf8Step step = sluice::next_utf8(text);
-    if (step.kind != sluice::Utf8Kind::whole)
-      return Error{ErrorCode::bad_input, where + ":" + std::to_string(line), "there are bytes that are no UTF-8",
-                   "a text in UTF-8"};
-    if (text.front() == '\n') ++line;
-    text.remove_prefix(static_cast<std::size_t>(step.bytes));
-  }
-  return {};
-}
-
 /// Values that are lists or objects. They are refused before anything copies them: nlohmann copies and writes them by
 /// recursion, for which a file can be too deep.
 inline Status check_flat(const nlohmann::json& settings, const std::string& where, OffloadBy by,
@@ -294,65 +230,27 @@ inline Status check_flat(const nlohmann::json& settings, const std::string& wher
   return {};
 }
 
-/// Lines `key: value`. LMCache's file has no others, save settings that no system here has, so this needs no library
-/// for YAML: a nested value is refused by its key.
-inline Expected<nlohmann::json> read_lines(const std::string& text, const std::string& where) {
-  nlohmann::json read = nlohmann::json::object();
-  std::istringstream lines(text);
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    const std::string_view rest = uncommented(line);
-    if (rest.empty()) continue;
-    const std::string at = where + ":" + std::to_string(number);
-    const std::size_t colon = rest.find(": ");
-    const bool ends = colon == std::string_view::npos && trimmed(rest).ends_with(':');
-    if (colon == std::string_view::npos && !ends)
-      return Error{ErrorCode::bad_input, at, "it is '" + excerpt(std::string{trimmed(rest)}) + "'", "key: value"};
-    const std::string key{trimmed(rest.substr(0, ends ? rest.rfind(':') : colon))};
-    const std::string_view value = ends ? std::string_view{} : trimmed(rest.substr(colon + 1));
-    if (ends || rest.front() == ' ' || value.empty() || std::string_view{"[{|>&*!"}.find(value.front()) < 7)
-      return Error{ErrorCode::unsupported, at, "'" + excerpt(key) + "' is nested, or has no value",
-                   "key: value, a line each"};
-    if (!read.emplace(key, scalar(value)).second)
-      return Error{ErrorCode::bad_input, at, "'" + excerpt(key) + "' is there twice", "one value"};
-  }
-  return read;
-}
-
-/// Flags of a command line, from the first one on.
-inline nlohmann::json read_flags(const std::string& text) {
-  nlohmann::json read = nlohmann::json::object();
-  std::istringstream lines(text);
-  std::string line, uncommented_text;
-  while (std::getline(lines, line)) (uncommented_text += uncommented(line)) += '\n';
-  std::istringstream words(uncommented_text);
-  std::string word, key;
-  while (words >> word) {
-    if (word == "\\") continue;
-    if (word.starts_with("--")) {
-      const std::size_t equals = word.find('=');
-      key = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-      read[key] =
-          equals == std::string::npos ? nlohmann::json(true) : scalar(std::string_view{word}.substr(equals + 1));
-    } else if (!key.empty()) {
-      read[key] = scalar(word);
+/// Moves a server's flags that are about something else than offloading out of `settings`, and returns their names. A
+/// name that is nearly one of `own`, or begins as they do, stays, and is refused.
+inline std::string take_others(nlohmann::json& settings, std::string_view prefix,
+                               std::initializer_list<std::string_view> own) {
+  std::string names;
+  const std::vector<std::string_view> known(own);
+  for (auto field = settings.begin(); field != settings.end();) {
+    if (field.key().starts_with(prefix) || std::find(own.begin(), own.end(), field.key()) != own.end() ||
+        !sluice::did_you_mean(field.key(), known).empty()) {
+      ++field;
+      continue;
     }
+    names += (names.empty() ? "" : ", ") + excerpt(field.key());
+    field = settings.erase(field);
   }
-  return read;
+  return names.empty() ? names : "ignored, as not about KV offloading: " + names;
 }
 
-/// SGLang's file and flags spell alike.
-inline nlohmann::json with_underscores(const nlohmann::json& settings) {
-  nlohmann::json out = nlohmann::json::object();
-  for (const auto& [key, value] : settings.items()) {
-    std::string name = key;
-    std::replace(name.begin(), name.end(), '-', '_');
-    out[name] = value;
-  }
-  return out;
-}
-
-inline Expected<OffloadSettings> read_vllm(const nlohmann::json& config, const std::string& where, OffloadBy by) {
+/// `environment`: LMCache's settings, which those of its connector precede.
+inline Expected<OffloadSettings> read_vllm(const nlohmann::json& config, const std::string& where, OffloadBy by,
+                                           const nlohmann::json& environment = nlohmann::json::object()) {
   const JsonFields fields(config, where);
   constexpr const char* connectors = "OffloadingConnector or LMCacheConnectorV1";
   const Expected<std::string> connector = fields.text("kv_connector", connectors);
@@ -381,7 +279,7 @@ inline Expected<OffloadSettings> read_vllm(const nlohmann::json& config, const s
     settings = given;
   }
   if (*connector == "OffloadingConnector") return read_offloading(settings, inside, by);
-  nlohmann::json own = nlohmann::json::object();
+  nlohmann::json own = environment;
   for (const auto& [key, value] : settings.items()) {
     constexpr std::string_view prefix = "lmcache.";
     if (key == "use_native") continue; // which of two implementations
@@ -407,27 +305,86 @@ inline Expected<OffloadSettings> read_vllm_flags(const nlohmann::json& settings,
                "native or lmcache"};
 }
 
-/// The JSON object with which a text begins: a command line may have other flags, with JSON of their own, behind it.
-/// The whole text if the object does not end.
-inline std::string_view first_object(std::string_view text) {
-  bool quoted = false;
-  int depth = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (quoted && text[i] == '\\') {
-      ++i;
-    } else if (text[i] == '"') {
-      quoted = !quoted;
-    } else if (!quoted && text[i] == '{') {
-      ++depth;
-    } else if (!quoted && text[i] == '}' && --depth == 0) {
-      return text.substr(0, i + 1);
+/// vLLM's connector as a text of JSON, which a script may have within double quotes.
+inline Expected<OffloadSettings> read_connector(std::string_view text, const std::string& where, OffloadBy by,
+                                                const nlohmann::json& environment) {
+  std::string plain{text};
+  if (const std::size_t first = text.find_first_not_of(" {");
+      text.substr(std::min(first, text.size())).starts_with("\\\"")) {
+    plain.clear();
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\\' && i + 1 < text.size()) ++i;
+      plain += text[i];
     }
   }
-  return text;
+  const Expected<nlohmann::json> config = sluice::parse_json_object(first_object(plain), where);
+  if (!config) return config.error();
+  if (Status flat = check_flat(*config, where, by, "kv_connector_extra_config"); !flat) return flat.error();
+  return read_vllm(*config, where, by, environment);
+}
+
+/// vLLM's flags of a connector one by one: --kv-transfer-config.kv_connector NAME. Empty if there are none.
+inline nlohmann::json dotted_connector(const nlohmann::json& settings) {
+  nlohmann::json config = nlohmann::json::object();
+  constexpr std::string_view prefix = "kv_transfer_config.", extra = "kv_connector_extra_config.";
+  for (const auto& [key, value] : settings.items()) {
+    if (!key.starts_with(prefix)) continue;
+    const std::string name = key.substr(prefix.size());
+    if (name.starts_with(extra))
+      config["kv_connector_extra_config"][name.substr(extra.size())] = value;
+    else
+      config[name] = value;
+  }
+  return config;
+}
+
+/// A server's command line, or its configuration file: `settings` are its flags, with underscores.
+inline Expected<OffloadSettings> read_server_flags(nlohmann::json settings, const std::string& content,
+                                                   const std::string& where, OffloadBy by) {
+  const bool sglang = std::any_of(settings.items().begin(), settings.items().end(), [](const auto& one) {
+    return one.key().starts_with("hicache") || one.key().starts_with("enable_hier");
+  });
+  if (Status only = check_only(settings, where,
+                               {{"block_size", {16}, "a block has 16 tokens here"},
+                                {"enable_prefix_caching", {true}, "what is offloaded is found by its prefix"},
+                                {"no_enable_prefix_caching", {false}, "what is offloaded is found by its prefix"},
+                                {"disable_radix_cache", {false}, "what is offloaded is found by its prefix"}});
+      !only)
+    return only.error();
+  for (const char* const checked :
+       {"block_size", "enable_prefix_caching", "no_enable_prefix_caching", "disable_radix_cache"})
+    settings.erase(checked);
+  if (sglang) {
+    const std::string others = take_others(settings, "hicache",
+                                           {"enable_hierarchical_cache", "page_size", "hicache_size", "hicache_ratio",
+                                            "hicache_write_policy", "hicache_io_backend", "hicache_mem_layout"});
+    Expected<OffloadSettings> read = read_hicache(settings, where, by);
+    if (read) read->ignored = others;
+    return read;
+  }
+  const std::string others =
+      take_others(settings, "kv_transfer_config", {"kv_offloading_size", "kv_offloading_backend"});
+  const auto read_own = [&]() -> Expected<OffloadSettings> {
+    const Expected<nlohmann::json> environment = read_environment(content, where);
+    if (!environment) return environment.error();
+    if (const nlohmann::json config = dotted_connector(settings); !config.empty())
+      return read_vllm(config, where, by, *environment);
+    const std::size_t flag = content.find("kv-transfer-config"), open = content.find('{', flag);
+    if (settings.contains("kv_transfer_config") && flag != std::string::npos && open != std::string::npos)
+      return read_connector(std::string_view{content}.substr(open), where, by, *environment);
+    if (settings.contains("kv_transfer_config"))
+      return Error{ErrorCode::unsupported, where,
+                   "kv_transfer_config is " + excerpt(settings["kv_transfer_config"].dump()), "the file itself"};
+    return read_vllm_flags(settings, where, by);
+  };
+  Expected<OffloadSettings> read = read_own();
+  if (read) read->ignored = others;
+  return read;
 }
 
 inline Expected<OffloadSettings> read_content(const std::string& content, const std::string& where, OffloadBy by) {
   nlohmann::json settings;
+  bool command_line = false;
   const std::size_t first = content.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && content[first] == '{') {
     Expected<nlohmann::json> object = sluice::parse_json_object(content, where);
@@ -440,27 +397,25 @@ inline Expected<OffloadSettings> read_content(const std::string& content, const 
   } else if (Status text = check_utf8(content, where); !text) {
     return text.error();
   } else if (has_flags(content)) {
-    // A command line of vLLM's has the JSON in it.
-    const std::size_t flag = content.find("--kv-transfer-config"), open = content.find('{', flag);
-    if (flag != std::string::npos && open != std::string::npos)
-      return read_content(std::string{first_object(std::string_view{content}.substr(open))}, where, by);
+    command_line = true;
     settings = read_flags(content);
   } else {
     Expected<nlohmann::json> lines = read_lines(content, where);
     if (!lines) return lines.error();
     settings = *std::move(lines);
   }
-  bool hicache = false, lmcache = false;
-  for (const auto& [key, value] : settings.items()) {
-    hicache = hicache || key.starts_with("hicache") || key.starts_with("enable-hier") || key.starts_with("enable_hier");
+  bool server = false, lmcache = false;
+  nlohmann::json flags = with_underscores(settings);
+  for (const auto& [key, value] : flags.items()) {
+    server = server || key.starts_with("hicache") || key.starts_with("enable_hier") || key == "kv_offloading_size" ||
+             key.starts_with("kv_transfer_config");
     lmcache = lmcache || key == "chunk_size" || key.starts_with("local_") || key.starts_with("max_local_");
   }
-  if (settings.contains("kv-offloading-size") || settings.contains("kv_offloading_size"))
-    return read_vllm_flags(with_underscores(settings), where, by);
-  if (hicache) return read_hicache(with_underscores(settings), where, by);
+  if (server) return read_server_flags(std::move(flags), content, where, by);
   if (lmcache) return read_lmcache(settings, where, by);
   return Error{ErrorCode::unsupported, where,
                settings.empty() ? "it says nothing"
+               : command_line   ? "none of its flags is about KV offloading"
                                 : "'" + excerpt(settings.begin().key()) + "' is no setting of these",
                expected_settings};
 }

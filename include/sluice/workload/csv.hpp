@@ -27,10 +27,9 @@ struct CsvColumns {
   /// The unit of arrivals that are numbers: 0 for seconds, 3 for milliseconds, 6, 9. Without a value they are seconds,
   /// and numbers too large to be seconds are refused.
   std::optional<int> decimals{};
-  bool dates = false;           ///< arrivals must be dates
-  std::string session{};        ///< the key of a request's session; empty: there is none. The file may lack the column
-  std::string took{};           ///< the duration of an answer in seconds; the same
-  bool zero_is_failure = false; ///< a line with 0 tokens is a failed request: skipped and counted, not an error
+  bool dates = false;    ///< arrivals must be dates
+  std::string session{}; ///< the key of a request's session; empty: there is none. The file may lack the column
+  std::string took{};    ///< the duration of an answer in seconds; the same
 
   static constexpr std::string_view expected =
       "arrival=NAME,prompt=NAME,output=NAME, slo-ttft=NAME and slo-tbt=NAME of requests' own SLOs in seconds, "
@@ -70,8 +69,8 @@ class CsvReader {
   [[nodiscard]] std::string session() const { return has_sessions() ? cells_[session_place_] : std::string{}; }
   /// The duration of the last request's answer, if the file says it.
   [[nodiscard]] std::optional<Seconds> took() const;
-  /// The number of lines that were skipped as failures.
-  [[nodiscard]] std::int64_t skipped() const { return skipped_; }
+  /// The number of failed requests, which have 0 tokens; they are skipped.
+  [[nodiscard]] std::int64_t failed() const { return failed_; }
 
  private:
   static constexpr std::size_t absent = SIZE_MAX; ///< the index of a column that the file does not have
@@ -112,7 +111,7 @@ class CsvReader {
   std::array<std::size_t, 3> place_{};
   std::array<std::size_t, 2> slo_place_{absent, absent};
   std::size_t session_place_ = absent, took_place_ = absent, priority_place_ = absent;
-  std::int64_t skipped_ = 0;
+  std::int64_t failed_ = 0;
   std::optional<Time> first_;
   std::size_t width_ = 0; ///< number of the header's columns; 0 until the header is read
   bool dates_ = false;

@@ -25,8 +25,7 @@ SLUICE_READERS_INLINE CsvColumns burstgpt_columns() {
           .output = "Response tokens",
           .decimals = 0,
           .session = "Session ID",
-          .took = "Elapsed time",
-          .zero_is_failure = true};
+          .took = "Elapsed time"};
 }
 
 SLUICE_READERS_INLINE Expected<CsvColumns> parse_csv_columns(std::string_view text) {
@@ -97,13 +96,11 @@ SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> CsvReader::next() {
   }
   Expected<bool> more = records_.next(cells_);
   const auto none = [this](std::size_t place) { return number(with_point(cells_[place])).value == 0; };
-  const auto failed = [&] { return none(place_[1]) || none(place_[2]); };
-  for (; columns_.zero_is_failure && more && *more && cells_.size() == width_ && failed(); more = records_.next(cells_))
-    ++skipped_;
+  const auto left_out = [&] { return none(place_[1]) || none(place_[2]); };
+  for (; more && *more && cells_.size() == width_ && left_out(); more = records_.next(cells_)) ++failed_;
   if (!more) return more.error();
   if (!*more) {
-    if (!any_ && skipped_ == 0)
-      return Error{ErrorCode::bad_input, records_.name(), "the trace holds no request", "at least one line"};
+    if (!any_) return detail::no_request(records_.name(), failed_);
     return std::optional<RequestSpec>{};
   }
   any_ = true;

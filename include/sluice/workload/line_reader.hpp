@@ -71,6 +71,18 @@ inline Expected<std::unique_ptr<std::istream>> open_trace_file(const std::string
   return file;
 }
 
+// failed_text, no_request: what readers say of failed requests.
+
+namespace detail {
+
+/// "2 failed requests of 0 tokens left out"; empty if `count` is 0.
+std::string failed_text(std::int64_t count);
+
+/// The error of a trace that has no request, or only failed ones.
+Error no_request(const std::string& name, std::int64_t failed);
+
+} // namespace detail
+
 // CsvRecords: the records of a CSV as fields without quotes.
 
 /// RFC 4180, one record at a time: a quoted field may contain separators, line ends and doubled quotes. Blanks around

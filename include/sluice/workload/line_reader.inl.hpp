@@ -59,6 +59,16 @@ SLUICE_READERS_INLINE bool LineReader::refill() {
   return end_ > 0;
 }
 
+SLUICE_READERS_INLINE std::string detail::failed_text(std::int64_t count) {
+  if (count == 0) return {};
+  return std::to_string(count) + " failed request" + (count > 1 ? "s" : "") + " of 0 tokens left out";
+}
+
+SLUICE_READERS_INLINE Error detail::no_request(const std::string& name, std::int64_t failed) {
+  return {ErrorCode::bad_input, name, "the trace holds no request" + (failed > 0 ? ", " + failed_text(failed) : ""),
+          "at least one request"};
+}
+
 SLUICE_READERS_INLINE Expected<bool> CsvRecords::next(std::vector<std::string>& fields) {
   fields.clear();
   Expected<std::optional<std::string_view>> line = lines_.next();

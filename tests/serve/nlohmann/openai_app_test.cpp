@@ -409,11 +409,23 @@ TEST_CASE("OpenAiApp answers /v1/responses, whole and streamed") {
   for (const char* none :
        {R"("text":{})", R"("text":{"format":null})", R"("text":{"format":{"type":"text"}})",
         R"("text":{"verbosity":"medium"})", R"("reasoning":{})", R"("reasoning":{"effort":null,"summary":null})",
-        R"("tools":[],"tool_choice":"auto")", R"("tool_choice":"auto")"}) {
+        R"("tools":[],"tool_choice":"auto")", R"("tool_choice":"auto")", R"("truncation":"auto")",
+        R"("truncation":"disabled","reasoning":{"effort":"none"})", R"("context_management":[])",
+        R"("tools":[{"type":"function","name":"f"}],"tool_choice":"none")"}) {
     const auto seen =
         world.ask("POST", "/v1/responses", std::string{R"({"input":"a","max_output_tokens":3,)"} + none + "}");
     CHECK_MESSAGE(!seen->finished, none);
   }
+  // openai-python sends an answer back with each of its fields.
+  const auto again = world.ask(
+      "POST", "/v1/responses",
+      R"({"input":[{"role":"user","content":"a"},{"id":"m","type":"message","role":"assistant","status":"completed",)"
+      R"("phase":null,"content":[{"type":"output_text","text":"b","annotations":[],"logprobs":null}]},)"
+      R"({"role":"user","content":"c"}],"max_output_tokens":3})");
+  CHECK(!again->finished);
+  CHECK(param(R"({"input":[{"role":"user","content":"a","phases":"x"}]})") == "input[0]");
+  CHECK(param(R"({"input":"a","truncation":"middle"})") == "truncation");
+  CHECK(param(R"({"input":"a","tools":[{"type":"function","name":"f"}]})") == "tools");
   CHECK(param(R"({"input":"a","text":{"verbosity":"low"}})") == "text");
   CHECK(param(R"({"input":"a","reasoning":{"effort":"low"}})") == "reasoning");
   CHECK(param(R"({"input":"a","tool_choice":"required"})") == "tool_choice");
@@ -1179,10 +1191,10 @@ TEST_CASE("OpenAiApp tokenizes and detokenizes") {
   CHECK(text->body()["prompt"] == "<begin>h\xC3\xA9");
   CHECK(world.ask("POST", "/detokenize", R"({"tokens":[-1]})")->response.status == 400);
   CHECK(world.ask("POST", "/tokenize", R"({"prompt":"h","add_special_tokens":false})")->body()["count"] == 1);
-  CHECK(world.ask("POST", "/tokenize", R"({"prompt":"h","messages":[]})")->body()["error"]["param"] == "messages");
-  CHECK(world.ask("POST", "/detokenize", R"({"tokens":[1],"prompt":""})")->body()["error"]["param"] == "prompt");
+  CHECK(world.ask("POST", "/tokenize", R"({"prompt":"h","messages":[1]})")->body()["error"]["param"] == "messages");
+  CHECK(world.ask("POST", "/detokenize", R"({"tokens":[1],"prompt":"h"})")->body()["error"]["param"] == "prompt");
   World lenient([](OpenAiSetup& setup) { setup.unknown_fields = UnknownFields::ignored; });
-  CHECK(lenient.ask("POST", "/tokenize", R"({"prompt":"h","messages":[]})")->response.status == 200);
+  CHECK(lenient.ask("POST", "/tokenize", R"({"prompt":"h","messages":[1]})")->response.status == 200);
   CHECK(!lenient.ask("POST", "/v1/completions", R"({"prompt":"h","no_such_field":1})")->begun);
 }
 

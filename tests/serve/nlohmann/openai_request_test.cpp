@@ -133,15 +133,16 @@ TEST_CASE("read_completion refuses by name every field that would change an answ
     "guided_choice":["a"],"guided_grammar":"root ::= \"a\"","structural_tag":"{}","best_of":2,
     "use_beam_search":true,"min_p":0.1,"allowed_token_ids":[1],"logits_processors":["x"],"skip_special_tokens":false,
     "spaces_between_special_tokens":false,"truncate_prompt_tokens":5,"prompt_logprobs":1,
-    "return_tokens_as_token_ids":true,"return_token_ids":true,"kv_transfer_params":{},"vllm_xargs":{}})");
+    "return_tokens_as_token_ids":true,"return_token_ids":true,"kv_transfer_params":{"a":1},"vllm_xargs":{"a":1}})");
   const json of_chat = json::parse(R"({"tools":[{"type":"function"}],"tool_choice":"required","functions":[{}],
     "function_call":{"name":"f"},"modalities":["audio"],"audio":{"voice":"a"},"prediction":{},"reasoning_effort":"low",
     "verbosity":"low","web_search_options":{},"add_special_tokens":true,"add_generation_prompt":false,
     "continue_final_message":true,"documents":[{}],"chat_template":"x","chat_template_kwargs":{"x":1},
-    "mm_processor_kwargs":{}})");
+    "mm_processor_kwargs":{"a":1}})");
   const json of_text = json::parse(R"({"suffix":"x","add_special_tokens":false,"prompt_embeds":"x"})");
   const json harmless = json::parse(R"({"user":"u","metadata":{"a":"b"},"store":true,"service_tier":"auto",
-    "safety_identifier":"s","prompt_cache_key":"k","prompt_cache_retention":"24h","parallel_tool_calls":true,
+    "safety_identifier":"s","prompt_cache_key":"k","prompt_cache_retention":"24h",
+    "prompt_cache_options":{"mode":"implicit"},"parallel_tool_calls":true,
     "request_id":"r","cache_salt":"s","include_reasoning":false,"length_penalty":2})");
   for (const bool chat : {true, false}) {
     const auto with = [&](const std::string& name, const json& value) {
@@ -164,17 +165,39 @@ TEST_CASE("read_completion refuses by name every field that would change an answ
 }
 
 TEST_CASE("a field whose value has no effect passes, whichever way it is written") {
+  const std::string tools = R"("tools":[{"type":"function","function":{"name":"f"}}],)";
+  for (const std::string& field :
+       {tools + R"("tool_choice":"none")", std::string{R"("functions":[{"name":"f"}],"function_call":"none")"},
+        std::string{R"("reasoning_effort":"none","best_of":1)"}, std::string{R"("n":3,"best_of":3)"},
+        std::string{R"("best_of":1,"n":null)"}, std::string{R"("documents":[],"media_io_kwargs":{},"vllm_xargs":{})"}})
+    CHECK_MESSAGE(wrong(chat_with(field)) == "", field);
+  CHECK(wrong(chat_with(tools + R"("tool_choice":"auto")")).starts_with("tools|"));
+  CHECK(wrong(chat_with(tools + R"("tool_choice":null)")).starts_with("tools|"));
+  CHECK(wrong(chat_with(R"("n":2,"best_of":3)")).starts_with("best_of|"));
+  CHECK(wrong(R"({"prompt":"a","best_of":2,"n":2,"suffix":""})", false) == "");
+  CHECK(wrong(chat_with(R"("reasoning_effort":"minimal")")).starts_with("reasoning_effort|"));
   for (const char* field : {R"("tools":[],"tool_choice":"auto")", R"("tool_choice":"auto")", R"("tool_choice":"none")",
                             R"("tools":null,"tool_choice":"auto")", R"("response_format":{"type":"text","x":null})",
                             R"("function_call":"auto")"})
     CHECK_MESSAGE(wrong(chat_with(field)) == "", field);
   // Null asks for nothing, also of a field that nobody knows; so does no argument for the template.
-  for (const char* field : {R"("moderation":null)", R"("chat_template_kwargs":{})",
-                            R"("chat_template_kwargs":{"x":null})", R"("stream":true,"stream_options":{"usage":null})"})
+  for (const char* field :
+       {R"("moderation":null)", R"("context_management":[],"x":{},"y":"")", R"("chat_template_kwargs":{})",
+        R"("chat_template_kwargs":{"x":null})", R"("stream":true,"stream_options":{"usage":null})"})
     CHECK_MESSAGE(wrong(chat_with(field)) == "", field);
-  CHECK(wrong(R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","thinking_blocks":null},)"
-              R"({"role":"user","content":"c"}]})",
-              true) == "");
+  // What OpenAI's, LiteLLM's and OpenRouter's clients send back of an answer.
+  const auto history = [](const std::string& more) {
+    return R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b",)" + more +
+           R"(},{"role":"user","content":"c"}]})";
+  };
+  for (
+      const char* more :
+      {R"("refusal":null,"annotations":null,"audio":null,"function_call":null,"tool_calls":null,"parsed":null)",
+       R"("refusal":"","annotations":[],"tool_calls":[],"thinking_blocks":[],"provider_specific_fields":{},"images":[])",
+       R"("thinking_blocks":null,"reasoning_details":[],"cache_control":{"type":"ephemeral"})"})
+    CHECK_MESSAGE(wrong(history(more)) == "", more);
+  CHECK(wrong(history(R"("thinking_blocks":[{"thinking":"x"}])")).starts_with("messages[1].thinking_blocks|"));
+  CHECK(wrong(history(R"("refusal":"no")")).starts_with("messages[1].refusal|"));
   CHECK(wrong(chat_with(R"("tool_choice":"auto","tools":[{"type":"function"}])")).starts_with("tools|"));
   CHECK(wrong(chat_with(R"("tool_choice":"required")")).starts_with("tool_choice|"));
   CHECK(wrong(chat_with(R"("response_format":{"type":"text","strict":true})")).starts_with("response_format|"));
@@ -197,7 +220,7 @@ TEST_CASE("read_completion refuses a field that nobody knows, unless it is lenie
         "server with --lenient, which ignores it");
   CHECK(lenient(chat_with(R"("tempreture":0)")) == "");
   CHECK(
-      wrong(R"({"prompt":"a","messages":[]})", false).starts_with("messages|messages is no field of /v1/completions"));
+      wrong(R"({"prompt":"a","messages":[1]})", false).starts_with("messages|messages is no field of /v1/completions"));
   CHECK(wrong(chat_with("\"a\\nb\":0")).starts_with("a?b|a?b is no field"));
   CHECK(wrong(chat_with(R"("stream":true,"stream_options":{"include_obfuscation":false})")) == "");
   CHECK(wrong(chat_with(R"("stream":true,"stream_options":{"continuous_usage_stats":3})"))

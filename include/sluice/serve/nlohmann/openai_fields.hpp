@@ -29,14 +29,17 @@ struct UnsupportedField {
   std::string_view neutral; ///< the value without effect, as JSON; null always passes. Of an object, each field may
                             ///< have its value without effect, be null, or be absent
   std::string_view of{}; ///< a list that this field is about: where it is absent or empty, "auto" has no effect either
+  std::string_view also{}; ///< another value without effect, as JSON
+  std::string_view off{};  ///< a field that leaves this one without effect if it is "none"
+  std::string_view as{};   ///< a field: the value that it has is the one without effect
 };
 
 inline constexpr UnsupportedField both_unsupported[]{{"response_format", R"({"type":"text"})"},
                                                      {"min_p", "0"},
-                                                     {"best_of", "1"},
+                                                     {"best_of", "1", {}, {}, {}, "n"},
                                                      {"use_beam_search", "false"},
                                                      {"allowed_token_ids", "null"},
-                                                     {"logits_processors", "null"},
+                                                     {"logits_processors", "[]"},
                                                      {"skip_special_tokens", "true"},
                                                      {"spaces_between_special_tokens", "true"},
                                                      {"truncate_prompt_tokens", "null"},
@@ -49,28 +52,28 @@ inline constexpr UnsupportedField both_unsupported[]{{"response_format", R"({"ty
                                                      {"guided_choice", "null"},
                                                      {"guided_grammar", "null"},
                                                      {"structural_tag", "null"},
-                                                     {"kv_transfer_params", "null"},
-                                                     {"vllm_xargs", "null"}};
+                                                     {"kv_transfer_params", "{}"},
+                                                     {"vllm_xargs", "{}"}};
 
-inline constexpr UnsupportedField chat_unsupported[]{{"tools", "[]"},
+inline constexpr UnsupportedField chat_unsupported[]{{"tools", "[]", {}, {}, "tool_choice"},
                                                      {"tool_choice", R"("none")", "tools"},
-                                                     {"functions", "[]"},
+                                                     {"functions", "[]", {}, {}, "function_call"},
                                                      {"function_call", R"("none")", "functions"},
                                                      {"modalities", R"(["text"])"},
                                                      {"audio", "null"},
                                                      {"prediction", "null"},
-                                                     {"reasoning_effort", "null"},
+                                                     {"reasoning_effort", R"("none")"},
                                                      {"verbosity", R"("medium")"},
                                                      {"web_search_options", "null"},
                                                      {"echo", "false"},
                                                      {"add_special_tokens", "false"},
                                                      {"add_generation_prompt", "true"},
                                                      {"continue_final_message", "false"},
-                                                     {"documents", "null"},
+                                                     {"documents", "[]"},
                                                      {"chat_template", "null"},
                                                      {"chat_template_kwargs", "{}"},
-                                                     {"mm_processor_kwargs", "null"},
-                                                     {"media_io_kwargs", "null"}};
+                                                     {"mm_processor_kwargs", "{}"},
+                                                     {"media_io_kwargs", "{}"}};
 
 /// Fields of stream_options. OpenAI's obfuscation adds bytes that no client shows.
 inline constexpr std::string_view stream_known[]{"include_usage", "include_obfuscation", "continuous_usage_stats"};
@@ -78,9 +81,8 @@ inline constexpr std::string_view stream_known[]{"include_usage", "include_obfus
 /// Returns whether a list of names contains a name.
 [[nodiscard]] bool lists(std::span<const std::string_view> names, std::string_view name);
 
-/// Returns the error for the first field of `object` that no list contains. Null asks for nothing: clients write it for
-/// fields of other servers' APIs. `param`: the prefix of the name in the
-/// error ("slo.").
+/// Returns the error for the first field of `object` that no list contains. Null and empty values ask for nothing:
+/// clients write them for fields of other servers' APIs. `param`: the prefix of the name in the error ("slo.").
 [[nodiscard]] std::optional<ApiError> only_fields(const nlohmann::json& object, const std::string& param,
                                                   std::string_view where, std::span<const std::string_view> known);
 

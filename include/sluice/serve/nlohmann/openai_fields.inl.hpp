@@ -58,6 +58,7 @@ inline constexpr std::string_view both_harmless[]{"user",
                                                   "service_tier",
                                                   "safety_identifier",
                                                   "prompt_cache_key",
+                                                  "prompt_cache_options",
                                                   "prompt_cache_retention",
                                                   "parallel_tool_calls",
                                                   "request_id",
@@ -86,11 +87,17 @@ SLUICE_SERVER_INLINE bool lists(std::span<const std::string_view> names, std::st
                              "; expected none, or a server with --lenient, which ignores it");
 }
 
+/// Returns whether a value is null, or an empty text, list or object.
+[[nodiscard]] inline bool is_empty(const nlohmann::json& value) {
+  return value.is_string() ? value.get_ref<const std::string&>().empty()
+                           : (value.is_null() || value.is_structured()) && value.empty();
+}
+
 SLUICE_SERVER_INLINE std::optional<ApiError> only_fields(const nlohmann::json& object, const std::string& param,
                                                          std::string_view where,
                                                          std::span<const std::string_view> known) {
   for (auto field = object.begin(); field != object.end(); ++field)
-    if (!field->is_null() && !lists(known, field.key())) return unknown_field(param + field.key(), where, known);
+    if (!is_empty(*field) && !lists(known, field.key())) return unknown_field(param + field.key(), where, known);
   return std::nullopt;
 }
 
@@ -110,10 +117,14 @@ refuse_unsupported(const nlohmann::json& body, std::span<const UnsupportedField>
   for (const UnsupportedField& one : list) {
     const auto field = body.find(one.name);
     if (field == body.end() || has_no_effect(*field, nlohmann::json::parse(one.neutral))) continue;
-    if (!one.of.empty() && *field == "auto") {
-      const auto about = body.find(one.of);
-      if (about == body.end() || about->empty()) continue; // null is empty, too
-    }
+    const auto other = [&body](std::string_view name) {
+      const auto at = name.empty() ? body.end() : body.find(name);
+      return at == body.end() ? nlohmann::json() : *at;
+    };
+    if (!one.of.empty() && *field == "auto" && is_empty(other(one.of))) continue;
+    if (!one.also.empty() && *field == nlohmann::json::parse(one.also)) continue;
+    if (other(one.off) == "none") continue;
+    if (const nlohmann::json same = other(one.as); !same.is_null() && *field == same) continue;
     const std::string name{one.name};
     return api_error(name, name + " is not supported " + std::string{where} + "; expected none" +
                                (one.neutral == "null" ? "" : ", or " + std::string{one.neutral}));
@@ -180,7 +191,7 @@ inline void read_stop(CompletionFields& fields, std::vector<std::string>& into) 
   if (fields.error || !fields.has("stop")) return;
   const nlohmann::json& stop = fields["stop"];
   const auto wrong = [&] {
-    fields.fail("stop", "stop is none that can be read; expected a string or at most 16 strings of 1 to 512 bytes");
+    fields.fail("stop", "stop cannot be read; expected a string or at most 16 strings of 1 to 512 bytes");
   };
   const auto add = [&](const nlohmann::json& one) {
     if (!one.is_string()) return false;
@@ -211,9 +222,8 @@ inline void read_bias(CompletionFields& fields, std::vector<std::pair<std::int32
     if (good) into.emplace_back(token, field.value().get<double>());
   }
   if (!good)
-    fields.fail("logit_bias",
-                "logit_bias is none that can be read; expected an object of at most 1024 tokens' numbers, "
-                "each with a bias from -100 to 100");
+    fields.fail("logit_bias", "logit_bias cannot be read; expected an object of at most 1024 tokens' numbers, "
+                              "each with a bias from -100 to 100");
 }
 
 /// Fewer than any vocabulary has, so that some token can still be sampled.
@@ -240,8 +250,7 @@ inline void read_bad_words(CompletionFields& fields, std::vector<std::string>& i
            words[i].get_ref<const std::string&>().size() <= longest;
     if (good) into.push_back(words[i].get<std::string>());
   }
-  if (!good)
-    fields.fail("bad_words", "bad_words is none that can be read; expected at most 64 strings of 1 to 512 bytes");
+  if (!good) fields.fail("bad_words", "bad_words cannot be read; expected at most 64 strings of 1 to 512 bytes");
 }
 
 SLUICE_SERVER_INLINE void read_rules(CompletionFields& fields, Completion& into) {

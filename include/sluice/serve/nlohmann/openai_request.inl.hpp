@@ -45,7 +45,7 @@ SLUICE_SERVER_INLINE void read_prompts(CompletionFields& fields, std::vector<Com
     }
     return !one.tokens.empty();
   };
-  const auto wrong = [&] { fields.fail("prompt", std::string{"prompt is none that can be read"} + expected); };
+  const auto wrong = [&] { fields.fail("prompt", std::string{"prompt cannot be read"} + expected); };
   if (prompt.is_string()) {
     into.emplace_back();
     into.back().text = prompt.get<std::string>();
@@ -244,14 +244,15 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_slo_headers(const HttpHeaders&
 
 namespace sluice::detail {
 
-/// No chat format here uses a participant's name. The other fields are part of a server's answer; clients send them
-/// back with the next request. vLLM names the reasoning `reasoning_content`, and newer versions `reasoning`.
-inline constexpr std::string_view message_known[]{"role",         "content",           "name",       "tool_calls",
-                                                  "tool_call_id", "refusal",           "audio",      "function_call",
-                                                  "reasoning",    "reasoning_content", "annotations"};
+/// No chat format here uses a participant's name, and a cache's marks change no answer. The other fields are part of a
+/// server's answer; clients send them back with the next request. vLLM names the reasoning `reasoning_content`, and
+/// newer versions `reasoning`.
+inline constexpr std::string_view message_known[]{"role",         "content",           "name",        "tool_calls",
+                                                  "tool_call_id", "refusal",           "audio",       "function_call",
+                                                  "reasoning",    "reasoning_content", "annotations", "cache_control"};
 
 inline constexpr UnsupportedField message_unsupported[]{
-    {"refusal", "null"}, {"audio", "null"}, {"function_call", "null"}, {"annotations", "[]"}};
+    {"refusal", R"("")"}, {"audio", "null"}, {"function_call", "null"}, {"annotations", "[]"}};
 
 /// Returns a message's text: a string, or a list of parts of type "text".
 [[nodiscard]] inline std::optional<std::string> message_text(const nlohmann::json& content) {
@@ -322,14 +323,14 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_message(const nlohmann::json& 
   const auto calls = message.find("tool_calls");
   if (calls != message.end() && !calls->is_null() && !(calls->is_array() && calls->empty())) {
     if (name != "assistant")
-      return api_error(param + ".tool_calls", param + ".tool_calls is the assistant's alone; expected none");
+      return api_error(param + ".tool_calls", param + ".tool_calls belongs to assistant messages only; expected none");
     if ((error = read_tool_calls(*calls, param + ".tool_calls", read.calls))) return error;
   }
   for (const char* const field : {"reasoning_content", "reasoning"}) {
     const auto reasoning = message.find(field);
     if (reasoning == message.end() || reasoning->is_null()) continue;
     const std::string of = param + "." + field;
-    if (name != "assistant") return api_error(of, of + " is the assistant's alone; expected none");
+    if (name != "assistant") return api_error(of, of + " belongs to assistant messages only; expected none");
     if (!reasoning->is_string()) return api_error(of, of + " is no text; expected a string");
     read.reasoning = reasoning->get<std::string>();
   }

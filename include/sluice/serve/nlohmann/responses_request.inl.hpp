@@ -31,6 +31,7 @@ inline constexpr std::string_view response_same[]{"model",
                                                   "min_tokens",
                                                   "safety_identifier",
                                                   "prompt_cache_key",
+                                                  "prompt_cache_options",
                                                   "prompt_cache_retention",
                                                   "service_tier",
                                                   "parallel_tool_calls",
@@ -49,16 +50,18 @@ inline constexpr std::string_view response_parts[]{
     "message.input_image.image_url", "reasoning.encrypted_content",           "web_search_call.action.sources",
     "web_search_call.results"};
 
-inline constexpr UnsupportedField response_unsupported[]{{"tools", "[]"},
-                                                         {"tool_choice", R"("none")", "tools"},
-                                                         {"reasoning", "{}"},
-                                                         {"text", R"({"format":{"type":"text"},"verbosity":"medium"})"},
-                                                         {"previous_response_id", "null"},
-                                                         {"conversation", "null"},
-                                                         {"prompt", "null"},
-                                                         {"background", "false"},
-                                                         {"truncation", R"("disabled")"},
-                                                         {"top_logprobs", "0"}};
+inline constexpr UnsupportedField response_unsupported[]{
+    {"tools", "[]", {}, {}, "tool_choice"},
+    {"tool_choice", R"("none")", "tools"},
+    {"reasoning", R"({"effort":"none","mode":"standard","context":"auto"})"},
+    {"text", R"({"format":{"type":"text"},"verbosity":"medium"})"},
+    {"previous_response_id", "null"},
+    {"conversation", "null"},
+    {"prompt", "null"},
+    {"background", "false"},
+    // An input that is too long is refused either way.
+    {"truncation", R"("disabled")", {}, R"("auto")"},
+    {"top_logprobs", "0"}};
 
 /// Fields of the other paths that would change the answer.
 inline constexpr UnsupportedField response_elsewhere[]{{"messages", "null"},
@@ -79,7 +82,9 @@ inline constexpr UnsupportedField response_elsewhere[]{{"messages", "null"},
   if (!item.is_object() || !item.contains("role") || !item.contains("content")) return nullptr;
   if (item.contains("type") && item["type"] != "message") return nullptr;
   for (auto field = item.begin(); field != item.end(); ++field)
-    if (!lists(std::initializer_list<std::string_view>{"type", "role", "content", "id", "status"}, field.key()))
+    if (!is_empty(*field) &&
+        !lists(std::initializer_list<std::string_view>{"type", "role", "content", "id", "status", "phase"},
+               field.key()))
       return nullptr;
   nlohmann::json content = item["content"];
   if (content.is_array()) {
@@ -179,7 +184,7 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_response_request(std::string_v
   }
   const auto input = parsed->find("input");
   if (input == parsed->end() || !(input->is_string() || (input->is_array() && !input->empty())))
-    return api_error("input", "input is none that can be read; expected a string, or an array of messages");
+    return api_error("input", "input cannot be read; expected a string, or an array of messages");
   if (input->is_string()) {
     messages.push_back({{"role", "user"}, {"content", *input}});
   } else {

@@ -60,7 +60,7 @@ SLUICE_READERS_INLINE Status AgentSessionsReader::read_session() {
     if (!line) return line.error();
     ended_ = !*line;
     if (ended_) return {};
-    const Expected<nlohmann::json> session = parse_json_object(**line, lines_->name(), lines_->number());
+    const Expected<nlohmann::json> session = parse_json_line(**line, lines_->name(), lines_->number());
     return session ? read_session(*session, lines_->where()) : session.error();
   }
   ended_ = session_ == files_.size();

@@ -26,6 +26,30 @@
 
 namespace sluice {
 
+// parse_json_line: parses a line of a trace that Python may have written.
+
+/// Whether a text may have NaN or Infinity, which Python's json module writes and JSON has not.
+[[nodiscard]] inline bool may_have_python_numbers(std::string_view text) {
+  return text.find("NaN") != std::string_view::npos || text.find("Infinity") != std::string_view::npos;
+}
+
+/// The text with null instead of NaN, Infinity and -Infinity: no reader takes them for a number.
+[[nodiscard]] std::string without_python_numbers(std::string_view text);
+
+/// Parses a line as a JSON object; see `parse_json_object`.
+[[nodiscard]] inline Expected<nlohmann::json> parse_json_line(std::string_view line, const std::string& name,
+                                                              std::int64_t number) {
+  if (!may_have_python_numbers(line)) return parse_json_object(line, name, number);
+  return parse_json_object(without_python_numbers(line), name, number);
+}
+
+/// Reads a number of tokens; 0 of a failed request. pandas writes 512.0 in a column that once had a gap.
+[[nodiscard]] inline Expected<std::int64_t> read_tokens(const JsonFields& fields, const char* name) {
+  const Expected<double> value = fields.number(name, 0, static_cast<double>(max_request_tokens), {});
+  if (value && *value == std::floor(*value)) return static_cast<std::int64_t>(*value);
+  return fields.whole(name, 0, max_request_tokens); // says what is wrong
+}
+
 // read_hash_ids: reads the content of a prompt from a trace's hashes of its blocks.
 
 /// The content that the numbers of `hash_ids` identify.
@@ -118,7 +142,8 @@ struct PlainLine {
   std::int64_t arrival = 0, prompt = 0, output = 0;
 };
 
-/// Reads one request per line, in the order of arrival. `Format` has the member `names` and the function
+/// Reads one request per line, in the order of arrival. Failed requests, which have 0 tokens, are skipped and counted.
+/// `Format` has the member `names` and the function
 /// `read_content(object, prompt, output, where, content)`, which fills the empty `content` from a line's object, or
 /// refuses the line. It may have `read_plain(line, numbers, content)`, which does the same to the text of most lines,
 /// many times as fast, and returns false for others.
@@ -136,25 +161,42 @@ class JsonlReader {
   }
 
   Expected<std::optional<RequestSpec>> next() {
-    const JsonlNames& names = format_.names;
-    const Expected<std::optional<std::string_view>> line = lines_.next();
-    if (!line) return line.error();
-    if (!*line) {
-      if (!any_) return Error{ErrorCode::bad_input, lines_.name(), "the trace holds no request", "at least one line"};
-      return std::optional<RequestSpec>{};
+    for (;;) {
+      const Expected<std::optional<std::string_view>> line = lines_.next();
+      if (!line) return line.error();
+      if (!*line) {
+        if (!any_) return detail::no_request(lines_.name(), failed_);
+        return std::optional<RequestSpec>{};
+      }
+      Expected<std::optional<RequestSpec>> request = read(**line);
+      if (request && !*request) {
+        ++failed_;
+        continue;
+      }
+      any_ = true;
+      return request;
     }
-    any_ = true;
-    if constexpr (requires(PlainLine & numbers) { format_.read_plain(**line, numbers, content_); }) {
+  }
+
+  [[nodiscard]] std::span<const ContentPiece> content() const { return content_; }
+  /// The number of failed requests, which have 0 tokens; they are skipped.
+  [[nodiscard]] std::int64_t failed() const { return failed_; }
+
+ private:
+  /// Reads the request of a line; nothing if it failed.
+  Expected<std::optional<RequestSpec>> read(std::string_view line) {
+    const JsonlNames& names = format_.names;
+    if constexpr (requires(PlainLine & numbers) { format_.read_plain(line, numbers, content_); }) {
       PlainLine plain;
       content_.clear();
-      if (format_.read_plain(**line, plain, content_) && static_cast<double>(plain.arrival) <= names.latest) {
+      if (format_.read_plain(line, plain, content_) && static_cast<double>(plain.arrival) <= names.latest) {
         const Expected<Seconds> arrival =
             clock_.arrival(static_cast<double>(plain.arrival) / names.units_in_second, lines_.where());
         if (!arrival) return arrival.error();
         return std::optional{RequestSpec{*arrival, Tokens{plain.prompt}, Tokens{plain.output}, Slo{}}};
       }
     }
-    const Expected<nlohmann::json> object = parse_json_object(**line, lines_.name(), lines_.number());
+    const Expected<nlohmann::json> object = parse_json_line(line, lines_.name(), lines_.number());
     if (!object) return object.error();
     const JsonFields fields(*object, lines_.where());
     const Expected<double> units =
@@ -162,12 +204,13 @@ class JsonlReader {
     if (!units) return units.error();
     if (names.whole && *units != std::floor(*units))
       return Error{ErrorCode::bad_input, lines_.where(),
-                   std::string{names.arrival} + " has a fraction, which whole " + names.unit + " have not",
+                   std::string{names.arrival} + " has a fraction, and whole " + names.unit + " are expected",
                    "--format mooncake --trace-columns unit=s, or another unit"};
-    const Expected<std::int64_t> prompt = fields.whole(names.prompt, 1, max_request_tokens);
+    const Expected<std::int64_t> prompt = read_tokens(fields, names.prompt);
     if (!prompt) return prompt.error();
-    const Expected<std::int64_t> output = fields.whole(names.output, 1, max_request_tokens);
+    const Expected<std::int64_t> output = read_tokens(fields, names.output);
     if (!output) return output.error();
+    if (*prompt == 0 || *output == 0) return std::optional<RequestSpec>{};
     const Expected<Seconds> arrival = clock_.arrival(*units / names.units_in_second, lines_.where());
     if (!arrival) return arrival.error();
     const Expected<Slo> slo = read_slo(fields);
@@ -185,13 +228,11 @@ class JsonlReader {
     return std::optional{spec};
   }
 
-  [[nodiscard]] std::span<const ContentPiece> content() const { return content_; }
-
- private:
   LineReader lines_;
   Format format_;
   std::vector<ContentPiece> content_; ///< of the last request
   detail::ArrivalClock clock_;
+  std::int64_t failed_ = 0;
   bool any_ = false;
 };
 

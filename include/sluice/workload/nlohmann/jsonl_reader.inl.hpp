@@ -8,6 +8,30 @@
 
 namespace sluice {
 
+SLUICE_READERS_INLINE std::string without_python_numbers(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + 16);
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (!quoted) {
+      const std::size_t sign = text.substr(i, 9) == "-Infinity" ? 1 : 0;
+      const std::string_view rest = text.substr(i + sign);
+      const std::size_t size = rest.starts_with("NaN") ? 3 : rest.starts_with("Infinity") ? 8 : 0;
+      if (size > 0) {
+        out += "null";
+        i += sign + size - 1;
+        continue;
+      }
+    }
+    out += text[i];
+    if (quoted && text[i] == '\\' && i + 1 < text.size())
+      out += text[++i];
+    else if (text[i] == '"')
+      quoted = !quoted;
+  }
+  return out;
+}
+
 SLUICE_READERS_INLINE Expected<SessionHints> read_hints(const nlohmann::json& object, const std::string& where,
                                                         bool in_session) {
   const auto field = object.find("kv_hints");
@@ -63,7 +87,8 @@ SLUICE_READERS_INLINE Status MooncakeFormat::read_content(const nlohmann::json& 
                                                           std::vector<ContentPiece>& content) const {
   for (const auto& [field, format] : {std::pair{"chat_id", "bailian"}, {"session_id", "aiperf"}, {"delay", "aiperf"}})
     if (object.contains(field))
-      return Error{ErrorCode::bad_input, where, std::string{"it has "} + field + ", which Mooncake's traces have not",
+      return Error{ErrorCode::bad_input, where,
+                   std::string{"it has "} + field + ", which is no field of Mooncake's traces",
                    std::string{"--format "} + format + ", or a line without it"};
   return read_hash_ids(object, {.block = block, .prompt = prompt, .salt = 0}, where, content);
 }

@@ -4,6 +4,7 @@
 
 #include "sluice/core/nlohmann/json_fields.hpp"
 #include "sluice/workload/line_reader.hpp"
+#include "sluice/workload/nlohmann/jsonl_reader.hpp"
 #include "sluice/workload/nlohmann/load_result.hpp"
 #include "sluice/workload/nlohmann/trace_kinds.hpp"
 #include "sluice/workload/nlohmann/trace_kinds.inl.hpp"
@@ -171,7 +172,7 @@ inline Expected<std::size_t> chosen_benchmark(const std::string& path, const cha
 /// A result's text, as Python writes it.
 inline Expected<std::string> read_python_json(const std::string& path) {
   Expected<std::string> text = read_json_text(path, std::size_t{1} << 30);
-  if (text) replace_python_numbers(*text);
+  if (text && may_have_python_numbers(*text)) return without_python_numbers(*text);
   return text;
 }
 
@@ -289,7 +290,7 @@ inline Expected<LoadResult> read_aiperf(LineReader lines) {
     const Expected<std::optional<std::string_view>> line = lines.next();
     if (!line) return line.error();
     if (!*line) return requests.take(lines.name());
-    const Expected<nlohmann::json> one = parse_json_object(**line, lines.name(), lines.number());
+    const Expected<nlohmann::json> one = parse_json_line(**line, lines.name(), lines.number());
     if (!one) return one.error();
     const auto error = one->find("error");
     const auto metadata = one->find("metadata");

@@ -41,6 +41,7 @@ class Trace {
   Expected<std::optional<RequestSpec>> next();
   [[nodiscard]] std::span<const ContentPiece> content() const;
   [[nodiscard]] bool arrivals_in_steps() const { return workload_.options.arrivals_in_steps; }
+  /// Once the last request is read, its remark counts those that were left out.
   [[nodiscard]] const Workload& workload() const { return workload_; }
 
  private:
@@ -48,6 +49,7 @@ class Trace {
     Reader any;
     Expected<std::optional<RequestSpec>> next();
     [[nodiscard]] std::span<const ContentPiece> content() const;
+    [[nodiscard]] std::int64_t failed() const;
   };
 
   Source reader_;

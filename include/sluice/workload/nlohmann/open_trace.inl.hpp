@@ -14,8 +14,20 @@
 namespace sluice {
 
 SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> Trace::next() {
-  if (workload_.options.open_sessions) return open_.next(reader_);
-  return reader_.next();
+  Expected<std::optional<RequestSpec>> request = workload_.options.open_sessions ? open_.next(reader_) : reader_.next();
+  const bool ended = request && !*request;
+  if (const std::int64_t failed = ended ? reader_.failed() : 0; failed > 0)
+    workload_.remark = detail::failed_text(failed);
+  return request;
+}
+
+SLUICE_READERS_INLINE std::int64_t Trace::Source::failed() const {
+  return std::visit(
+      [](const auto& shaped) -> std::int64_t {
+        if constexpr (requires { shaped.reader().failed(); }) return shaped.reader().failed();
+        return 0;
+      },
+      any);
 }
 
 SLUICE_READERS_INLINE std::span<const ContentPiece> Trace::content() const {
@@ -57,6 +69,7 @@ SLUICE_READERS_INLINE Expected<Trace> open_trace(const TraceFile& file, const Re
                                                  std::optional<Seconds> step_time) {
   if (Status status = check(options); !status) return status.error();
   const std::string& path = file.path;
+  if (Status text = check_is_text(path); !text) return text.error();
   if (options.arrivals_in_steps && file.format != TraceFormat::orbitflow) return detail::in_seconds(path);
   Workload workload{.name = std::filesystem::path(path).filename().string(),
                     .format = std::string{name(file.format)},

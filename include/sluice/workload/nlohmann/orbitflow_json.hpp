@@ -97,7 +97,13 @@ class OrbitFlowReader {
 
   Expected<std::optional<RequestSpec>> next();
 
+  /// The number of failed requests, which have 0 tokens; they are skipped.
+  [[nodiscard]] std::int64_t failed() const { return failed_; }
+
  private:
+  /// Reads the request with this key; nothing if it failed.
+  Expected<std::optional<RequestSpec>> read(const std::string& key);
+
   OrbitFlowReader(std::unique_ptr<std::istream> stream, std::string name, Seconds step);
 
   Status read_header();
@@ -112,6 +118,7 @@ class OrbitFlowReader {
   Seconds step_;
   OrbitFlowHeader header_;
   detail::ArrivalClock clock_;
+  std::int64_t failed_ = 0;
 };
 
 static_assert(TraceReader<OrbitFlowReader>);

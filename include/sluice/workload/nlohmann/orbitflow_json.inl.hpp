@@ -6,6 +6,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/workload/line_reader.hpp"
 #include "sluice/workload/nlohmann/orbitflow_json.hpp"
+#include "sluice/workload/nlohmann/trace_kinds.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -164,16 +165,27 @@ SLUICE_READERS_INLINE Expected<OrbitFlowReader> OrbitFlowReader::from_stream(std
 }
 
 SLUICE_READERS_INLINE Expected<OrbitFlowReader> OrbitFlowReader::open(const std::string& path, Seconds step) {
+  if (Status text = check_is_text(path); !text) return text.error();
   Expected<std::unique_ptr<std::istream>> file = open_trace_file(path);
   if (!file) return file.error();
   return from_stream(std::move(*file), path, step);
 }
 
 SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> OrbitFlowReader::next() {
-  std::string key;
-  const Expected<bool> more = members_.next(key);
-  if (!more) return more.error();
-  if (!*more) return std::optional<RequestSpec>{};
+  for (std::string key;;) {
+    const Expected<bool> more = members_.next(key);
+    if (!more) return more.error();
+    if (!*more) {
+      if (failed_ == header_.requests) return detail::no_request(members_.name(), failed_);
+      return std::optional<RequestSpec>{};
+    }
+    Expected<std::optional<RequestSpec>> request = read(key);
+    if (!request || *request) return request;
+    ++failed_;
+  }
+}
+
+SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> OrbitFlowReader::read(const std::string& key) {
   const Expected<nlohmann::json> value = members_.value();
   if (!value) return value.error();
   const std::string where = members_.where();
@@ -181,10 +193,11 @@ SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> OrbitFlowReader::next
     return Error{ErrorCode::bad_input, where, excerpt(key) + " is a JSON " + value->type_name(), "an object"};
   }
   const JsonFields fields(*value, where);
-  const Expected<std::int64_t> prompt = fields.whole("input_length", 1, max_request_tokens);
+  const Expected<std::int64_t> prompt = fields.whole("input_length", 0, max_request_tokens);
   if (!prompt) return prompt.error();
-  const Expected<std::int64_t> output = fields.whole("output_length", 1, max_request_tokens);
+  const Expected<std::int64_t> output = fields.whole("output_length", 0, max_request_tokens);
   if (!output) return output.error();
+  if (*prompt == 0 || *output == 0) return std::optional<RequestSpec>{};
   const Expected<double> steps = fields.number("arrival_time", 0.0, 1e12, "engine steps, 0 or more");
   if (!steps) return steps.error();
   const Expected<Seconds> arrival = clock_.arrival(*steps * step_.count(), where);

@@ -99,6 +99,10 @@ Expected<FirstFields> first_fields(const std::string& path);
 /// reader then reports its format's error. A folder with .json files is a folder of agents' sessions.
 Expected<const TraceKind*> recognise(const std::string& path);
 
+/// Refuses a file that begins as one of `other_kinds` does, such as a compressed one, whose reader would show its
+/// bytes.
+Status check_is_text(const std::string& path);
+
 /// Why no kind was recognised.
 struct Unrecognised {
   std::string what;  ///< ", and its columns are a, b, c", or ", and it is empty"

@@ -4,6 +4,7 @@
 
 #include "sluice/core/text.hpp"
 #include "sluice/workload/line_reader.hpp"
+#include "sluice/workload/nlohmann/jsonl_reader.hpp"
 #include "sluice/workload/nlohmann/trace_kinds.hpp"
 
 #include <nlohmann/json.hpp>
@@ -35,7 +36,7 @@ inline constexpr std::array<TraceKind, 17> all_trace_kinds{{
      false,
      false,
      {"Timestamp", "Request tokens", "Response tokens"},
-     "a line: `Request tokens`, `Response tokens`; lines with 0 tokens are failures, left out and counted",
+     "a line: `Request tokens`, `Response tokens`",
      "`Timestamp`: seconds",
      "`Session ID`, if there is one: a turn follows the one before after the recorded gap (`Elapsed time`: the "
      "answer's "
@@ -242,24 +243,6 @@ struct TopFields : nlohmann::json_sax<nlohmann::json> {
   [[nodiscard]] bool deeper() const { return depth > 0; }
 };
 
-/// Replaces NaN and Infinity, which Python's json module writes and no JSON has (the request rate of a run without one
-/// is Infinity), by empty texts of the same size, which no reader takes for a number.
-inline void replace_python_numbers(std::string& text) {
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char character = text[i];
-    if (quoted && character == '\\') ++i;
-    if (character == '"') quoted = !quoted;
-    if (quoted || (character != 'N' && character != 'I')) continue;
-    for (const std::string_view number : {std::string_view{"NaN"}, std::string_view{"Infinity"}}) {
-      if (text.compare(i, number.size(), number) != 0) continue;
-      if (i > 0 && text[i - 1] == '-') text[i - 1] = ' ';
-      text.replace(i, number.size(), std::string(number.size(), ' ').replace(0, 2, "\"\""));
-      i += 1; // past the quotes
-    }
-  }
-}
-
 /// The fields of the object with which a text begins.
 inline std::vector<std::string> top_fields(std::string_view text) {
   TopFields top;
@@ -270,7 +253,7 @@ inline std::vector<std::string> top_fields(std::string_view text) {
 /// What people take for traces, and what has none of the requests. A text's signs are bytes with which it begins.
 inline constexpr const char* packed = "the file itself, unpacked";
 inline constexpr const char* per_line = "JSON, one object per line, or a CSV with a header";
-inline constexpr std::array<OtherKind, 35> all_other_kinds{{
+inline constexpr std::array<OtherKind, 38> all_other_kinds{{
     {"compressed (gzip)", OtherKind::Form::text, {"\x1F\x8B"}, packed},
     {"compressed (zstd)", OtherKind::Form::text, {"\x28\xB5\x2F\xFD"}, packed},
     {"compressed (bzip2)", OtherKind::Form::text, {"BZh"}, packed},
@@ -329,6 +312,18 @@ inline constexpr std::array<OtherKind, 35> all_other_kinds{{
      OtherKind::Form::list,
      {"conversations"},
      "a trace; --generate sharegpt has their lengths"},
+    {"ShareGPT's conversations, without arrivals",
+     OtherKind::Form::object,
+     {"conversations"},
+     "a trace; --generate sharegpt has their lengths"},
+    {"a data set of conversations, without numbers of tokens",
+     OtherKind::Form::object,
+     {"messages"},
+     "lines with session_id, input_length and output_length in tokens"},
+    {"a data set of prompts, without numbers of tokens",
+     OtherKind::Form::object,
+     {"prompt"},
+     "lines with timestamp, input_length and output_length in tokens"},
     {"the result of vllm bench latency",
      OtherKind::Form::object,
      {"avg_latency", "latencies"},
@@ -477,10 +472,9 @@ SLUICE_READERS_INLINE Expected<FirstFields> first_fields(const std::string& path
   fields.list = shown.starts_with('[');
   fields.json = fields.list || shown.starts_with('{');
   if (fields.json) {
-    detail::replace_python_numbers(text); // in place: `shown` stays
     const std::size_t object = shown.find_first_not_of("[ \t\r\n");
     if (object != std::string_view::npos && shown[object] == '{')
-      fields.names = detail::top_fields(shown.substr(object));
+      fields.names = detail::top_fields(without_python_numbers(shown.substr(object)));
     fields.other = detail::other_fields(fields);
     return fields;
   }
@@ -491,6 +485,19 @@ SLUICE_READERS_INLINE Expected<FirstFields> first_fields(const std::string& path
   if (read && *read && columns.size() >= 3) fields.names = std::move(columns);
   fields.other = detail::other_fields(fields);
   return fields;
+}
+
+SLUICE_READERS_INLINE Status check_is_text(const std::string& path) {
+  std::error_code ignored; // reading a pipe's first bytes would take them from the reader
+  if (!std::filesystem::is_regular_file(path, ignored)) return {};
+  const Expected<std::unique_ptr<std::istream>> file = open_trace_file(path);
+  if (!file) return file.error();
+  std::string text(64, '\0');
+  (*file)->read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>((*file)->gcount()));
+  const OtherKind* const other = detail::other_text(text);
+  if (other == nullptr) return {};
+  return Error{ErrorCode::bad_input, path, "it is " + std::string{other->name}, std::string{other->right}};
 }
 
 SLUICE_READERS_INLINE Expected<const TraceKind*> recognise(const std::string& path) {

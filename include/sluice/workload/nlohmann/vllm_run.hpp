@@ -39,7 +39,7 @@ struct VllmRunRecord {
 ///
 /// Lines are in order of submission, or, if sluice-serve recorded the run, in order of completion; either may differ
 /// from the order of arrival. The reader sorts by arrival within `window` lines, in constant memory. A line that is
-/// farther out of order is an error.
+/// farther out of order is an error. Failed requests, which have 0 tokens, are skipped and counted.
 class VllmRunReader {
  public:
   static constexpr std::size_t window = 65536;
@@ -52,6 +52,9 @@ class VllmRunReader {
   Expected<std::optional<VllmRunRecord>> next_record();
 
   Expected<std::optional<RequestSpec>> next();
+
+  /// The number of failed requests, which have 0 tokens; they are skipped.
+  [[nodiscard]] std::int64_t failed() const { return failed_; }
 
  private:
   struct Waiting {
@@ -67,13 +70,15 @@ class VllmRunReader {
   std::vector<Waiting> waiting_;
   detail::ArrivalClock clock_;
   std::int64_t lines_read_ = 0;
+  std::int64_t failed_ = 0;
   Seconds arrival_{0}; // arrival of the last record
   bool ended_ = false;
 };
 
 static_assert(TraceReader<VllmRunReader>);
 
-/// Reads a whole recorded run, in order of arrival, to compare runs request by request. Recorded runs fit in memory.
+/// Reads a whole recorded run, in order of arrival, to compare runs request by request: a failed request is an error
+/// here. Recorded runs fit in memory.
 Expected<std::vector<VllmRunRecord>> read_vllm_run(const std::string& path);
 
 } // namespace sluice

@@ -22,9 +22,7 @@ SLUICE_READERS_INLINE Expected<std::optional<VllmRunRecord>> VllmRunReader::next
     if (Status status = read_line(); !status) return status.error();
   }
   if (waiting_.empty()) {
-    if (lines_read_ == 0) {
-      return Error{ErrorCode::bad_input, lines_.name(), "the run holds no request", "at least one line"};
-    }
+    if (lines_read_ == failed_) return detail::no_request(lines_.name(), failed_);
     return std::optional<VllmRunRecord>{};
   }
   std::pop_heap(waiting_.begin(), waiting_.end(), later);
@@ -64,7 +62,7 @@ SLUICE_READERS_INLINE Status VllmRunReader::read_line() {
     return {};
   }
   ++lines_read_;
-  const Expected<nlohmann::json> object = parse_json_object(**line, lines_.name(), lines_.number());
+  const Expected<nlohmann::json> object = parse_json_line(**line, lines_.name(), lines_.number());
   if (!object) return object.error();
   const JsonFields fields(*object, lines_.where());
   VllmRunRecord record;
@@ -73,10 +71,14 @@ SLUICE_READERS_INLINE Status VllmRunReader::read_line() {
     if (!id) return id.error();
     record.id = std::move(*id);
   }
-  const Expected<std::int64_t> prompt = fields.whole("input_toks", 1, max_request_tokens);
+  const Expected<std::int64_t> prompt = read_tokens(fields, "input_toks");
   if (!prompt) return prompt.error();
-  const Expected<std::int64_t> output = fields.whole("output_toks", 1, max_request_tokens);
+  const Expected<std::int64_t> output = read_tokens(fields, "output_toks");
   if (!output) return output.error();
+  if (*prompt == 0 || *output == 0) {
+    ++failed_;
+    return {};
+  }
   record.prompt = Tokens{*prompt};
   record.output = Tokens{*output};
   const struct {
@@ -143,9 +145,15 @@ SLUICE_READERS_INLINE Expected<std::vector<VllmRunRecord>> read_vllm_run(const s
   for (;;) {
     Expected<std::optional<VllmRunRecord>> record = reader->next_record();
     if (!record) return record.error();
-    if (!*record) return records;
+    if (!*record) break;
     records.push_back(std::move(**record));
   }
+  if (reader->failed() > 0)
+    return Error{ErrorCode::bad_input, path,
+                 "input_toks or output_toks is 0 in " + std::to_string(reader->failed()) +
+                     (reader->failed() > 1 ? " lines" : " line"),
+                 "1 token or more"};
+  return records;
 }
 
 } // namespace sluice

@@ -31,10 +31,12 @@ class WholeTrace {
   };
 
   /// A request of the session with this key; an empty key: of no session. Requests of a session are added in order.
+  /// One of 0 tokens failed, and `complete` leaves it out.
   void add(const std::string& session, Turn turn);
 
-  /// Orders all requests. The delay between two turns is the file's, or else the time from the end of the answer, or,
-  /// if the file does not say when it ended, the time between the two arrivals. Returns an error if there is none.
+  /// Orders all requests and counts the failed ones. The delay between two turns is the file's, or else the time from
+  /// the end of the answer, or, if the file does not say when it ended, the time between the two arrivals. Returns an
+  /// error if there is none.
   Status complete(const std::string& path);
 
   Expected<std::optional<RequestSpec>> next();
@@ -44,6 +46,8 @@ class WholeTrace {
   std::string remark;
 
  private:
+  void leave_out_failed();
+
   std::vector<std::vector<Turn>> sessions_; ///< until `complete`
   std::map<std::string, std::size_t> numbers_;
   std::vector<Turn> turns_;
@@ -54,7 +58,8 @@ static_assert(TraceReader<WholeTrace> && KnowsContent<WholeTrace>);
 
 /// Bailian's usage traces: JSON lines with `chat_id`, `parent_chat_id` (-1: none), `timestamp` in seconds,
 /// `input_length`, `output_length` and `hash_ids` of `block` tokens each. All turns that descend from one chat are a
-/// session. A chat whose parent is not in the file begins one. Lines may be in any order.
+/// session. A chat whose parent is not in the file begins one. Lines may be in any order; chats of one instant follow
+/// their parents.
 Expected<WholeTrace> read_bailian(LineReader lines, Tokens block = Tokens{16});
 
 /// AIPerf's sessions: JSON lines with `session_id`, `timestamp` or `delay` in milliseconds, `input_length`,
@@ -66,8 +71,7 @@ Expected<WholeTrace> read_aiperf_sessions(LineReader lines, Tokens block = Token
 /// which each follows the one before after that one's `tool_duration_ns`.
 Expected<WholeTrace> read_token_ids(LineReader lines);
 
-/// BurstGPT's tables. Lines with 0 tokens are failed requests: they are left out and counted. `limit`: as many requests
-/// are enough, if the table has no sessions.
+/// BurstGPT's tables. `limit`: as many requests are enough, if the table has no sessions.
 Expected<WholeTrace> read_burstgpt(LineReader lines, std::optional<std::int64_t> limit = std::nullopt);
 
 /// A load generator's requests, each when its client planned to send it.

@@ -9,6 +9,7 @@
 #include "sluice/workload/nlohmann/whole_trace.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -22,7 +23,28 @@ SLUICE_READERS_INLINE void WholeTrace::add(const std::string& session, Turn turn
   sessions_[number].push_back(std::move(turn));
 }
 
+SLUICE_READERS_INLINE void WholeTrace::leave_out_failed() {
+  std::int64_t failed = 0;
+  for (std::vector<Turn>& session : sessions_) {
+    std::optional<Seconds> waited{0}; // the delay of failed turns, which is part of the next turn's
+    std::size_t kept = 0;
+    for (Turn& turn : session) {
+      const bool left_out = turn.spec.prompt.count() == 0 || turn.spec.output.count() == 0;
+      if (turn.delay) turn.delay = waited ? std::optional{*waited + *turn.delay} : std::nullopt;
+      waited = left_out ? turn.delay : Seconds{0};
+      failed += left_out ? 1 : 0;
+      if (left_out) continue;
+      if (&session[kept] != &turn) session[kept] = std::move(turn);
+      ++kept;
+    }
+    session.resize(kept);
+  }
+  std::erase_if(sessions_, [](const std::vector<Turn>& session) { return session.empty(); });
+  if (failed > 0) remark = detail::failed_text(failed);
+}
+
 SLUICE_READERS_INLINE Status WholeTrace::complete(const std::string& path) {
+  leave_out_failed();
   if (sessions_.empty())
     return Error{ErrorCode::bad_input, path, "the trace holds no request" + (remark.empty() ? "" : ", " + remark),
                  "at least one request"};
@@ -66,9 +88,9 @@ namespace sluice::detail {
 /// Reads what a request of every format has.
 inline Expected<WholeTrace::Turn> read_turn(const nlohmann::json& object, const JsonFields& fields,
                                             const char* prompt_name, const char* output_name, bool in_session) {
-  const Expected<std::int64_t> prompt = fields.whole(prompt_name, 1, max_request_tokens);
+  const Expected<std::int64_t> prompt = read_tokens(fields, prompt_name);
   if (!prompt) return prompt.error();
-  const Expected<std::int64_t> output = fields.whole(output_name, 1, max_request_tokens);
+  const Expected<std::int64_t> output = read_tokens(fields, output_name);
   if (!output) return output.error();
   const Expected<Slo> slo = read_slo(fields);
   if (!slo) return slo.error();
@@ -76,7 +98,7 @@ inline Expected<WholeTrace::Turn> read_turn(const nlohmann::json& object, const 
   if (!priority) return priority.error();
   const Expected<SessionHints> hints = read_hints(object, fields.where(), in_session);
   if (!hints) return hints.error();
-  WholeTrace::Turn turn;
+  WholeTrace::Turn turn; // of 0 tokens, if the request failed
   turn.spec = RequestSpec{Seconds{0}, Tokens{*prompt}, Tokens{*output}, *slo};
   turn.spec.priority = *priority;
   turn.spec.hints = *hints;
@@ -87,7 +109,7 @@ inline Expected<WholeTrace::Turn> read_turn(const nlohmann::json& object, const 
 inline Expected<WholeTrace::Turn> read_hashed_turn(const nlohmann::json& object, const JsonFields& fields,
                                                    Tokens block) {
   Expected<WholeTrace::Turn> turn = read_turn(object, fields, "input_length", "output_length", true);
-  if (!turn) return turn;
+  if (!turn || turn->spec.prompt.count() == 0) return turn;
   const HashedPrompt hashed{.block = block, .prompt = turn->spec.prompt, .salt = 0};
   if (Status read = read_hash_ids(object, hashed, fields.where(), turn->content); !read) return read.error();
   return turn;
@@ -97,7 +119,7 @@ inline Expected<WholeTrace::Turn> read_hashed_turn(const nlohmann::json& object,
 inline Expected<WholeTrace::Turn> read_token_turn(const nlohmann::json& object, const JsonFields& fields,
                                                   bool in_session) {
   Expected<WholeTrace::Turn> turn = read_turn(object, fields, "input_toks", "output_toks", in_session);
-  if (!turn || !fields.has("input_tok_ids")) return turn;
+  if (!turn || !fields.has("input_tok_ids") || turn->spec.prompt.count() == 0) return turn;
   for (const auto& [name, tokens] :
        {std::pair{"input_tok_ids", turn->spec.prompt}, {"output_tok_ids", turn->spec.output}})
     if (fields.has(name))
@@ -123,7 +145,7 @@ Status for_each_object(LineReader& lines, Line line) {
     const Expected<std::optional<std::string_view>> text = lines.next();
     if (!text) return text.error();
     if (!*text) return {};
-    const Expected<nlohmann::json> object = parse_json_object(**text, lines.name(), lines.number());
+    const Expected<nlohmann::json> object = parse_json_line(**text, lines.name(), lines.number());
     if (!object) return object.error();
     if (Status read = line(*object, JsonFields(*object, lines.where())); !read) return read;
   }
@@ -143,9 +165,11 @@ SLUICE_READERS_INLINE Expected<WholeTrace> read_bailian(LineReader lines, Tokens
     WholeTrace::Turn turn;
     std::string id, parent;
     std::int64_t line;
+    std::size_t root = SIZE_MAX; ///< index of the chat that begins the session
+    std::size_t depth = 0;       ///< chats between them
   };
   std::vector<Chat> all;
-  std::map<std::string, std::string> roots; // of the chats that are in the file; empty until it is known
+  std::map<std::string, std::size_t> numbers; // of the chats that are in the file
   const Status read =
       detail::for_each_object(lines, [&](const nlohmann::json& object, const JsonFields& fields) -> Status {
         const Expected<double> seconds = fields.number("timestamp", 0, 1e12, "seconds, 0 or more");
@@ -158,23 +182,46 @@ SLUICE_READERS_INLINE Expected<WholeTrace> read_bailian(LineReader lines, Tokens
         if (chat->empty()) return fields.missing("chat_id", "a number or a text");
         const Expected<std::string> parent = detail::read_key(object, "parent_chat_id", fields.where());
         if (!parent) return parent.error();
-        if (!roots.try_emplace(*chat).second)
+        if (!numbers.try_emplace(*chat, all.size()).second)
           return Error{ErrorCode::bad_input, fields.where(), "chat_id " + excerpt(*chat) + " is there twice", "once"};
         all.push_back({*std::move(turn), *chat, *parent, lines.number()});
         return {};
       });
   if (!read) return read.error();
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Chat& a, const Chat& b) { return a.turn.spec.arrival < b.turn.spec.arrival; });
-  WholeTrace trace;
-  for (Chat& chat : all) {
-    const auto parent = chat.parent.empty() ? roots.end() : roots.find(chat.parent);
-    if (parent != roots.end() && parent->second.empty())
-      return detail::out_of_order(lines.name() + ":" + std::to_string(chat.line), "last turn of its session");
-    const std::string root = parent == roots.end() ? chat.id : parent->second;
-    roots[chat.id] = root;
-    trace.add(root, std::move(chat.turn));
+  const auto wrong = [&](const Chat& chat, const std::string& what, const std::string& expected) {
+    return Error{ErrorCode::bad_input, lines.name() + ":" + std::to_string(chat.line), what, expected};
+  };
+  std::vector<std::size_t> path; // from a chat towards its session's first
+  for (std::size_t begin = 0; begin < all.size(); ++begin) {
+    std::size_t at = begin;
+    for (path.clear(); all[at].root == SIZE_MAX; path.push_back(at), at = numbers.find(all[at].parent)->second) {
+      Chat& chat = all[at];
+      const auto parent = chat.parent.empty() ? numbers.end() : numbers.find(chat.parent);
+      if (parent == numbers.end()) {
+        chat.root = at;
+        break;
+      }
+      const std::string name = "chat_id " + excerpt(chat.id);
+      if (parent->second == at) return wrong(chat, name + " is its own parent", "an earlier chat, or -1");
+      if (path.size() == all.size()) return wrong(chat, name + " descends from itself", "an earlier chat, or -1");
+      if (all[parent->second].turn.spec.arrival > chat.turn.spec.arrival)
+        return wrong(chat, "it arrives before its parent, chat_id " + excerpt(chat.parent),
+                     "a timestamp of at least the parent's, in line " + std::to_string(all[parent->second].line));
+    }
+    for (; !path.empty(); at = path.back(), path.pop_back()) {
+      all[path.back()].root = all[at].root;
+      all[path.back()].depth = all[at].depth + 1;
+    }
   }
+  std::vector<std::string> roots;
+  for (const Chat& chat : all) roots.push_back(all[chat.root].id);
+  std::vector<std::size_t> order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair{all[a].turn.spec.arrival, all[a].depth} < std::pair{all[b].turn.spec.arrival, all[b].depth};
+  });
+  WholeTrace trace;
+  for (const std::size_t chat : order) trace.add(roots[chat], std::move(all[chat].turn));
   if (Status complete = trace.complete(lines.name()); !complete) return complete.error();
   return trace;
 }
@@ -276,9 +323,7 @@ SLUICE_READERS_INLINE Expected<WholeTrace> read_burstgpt(LineReader lines, std::
     if (const std::optional<Seconds> took = reader.took()) turn.answered = turn.spec.arrival + *took;
     trace.add(reader.session(), std::move(turn));
   }
-  if (reader.skipped() > 0)
-    trace.remark = std::to_string(reader.skipped()) + " failed request" + (reader.skipped() > 1 ? "s" : "") +
-                   " of 0 tokens left out";
+  trace.remark = detail::failed_text(reader.failed());
   if (Status complete = trace.complete(path); !complete) return complete.error();
   return trace;
 }
