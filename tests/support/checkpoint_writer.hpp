@@ -79,10 +79,10 @@ inline std::vector<WrittenTensor> tensors_of(const ModelWeights& weights, const 
   outer(weights.final_norm_bias, prefix + names.final_norm_bias, true);
   if (weights.head.head != weights.embedding.head) outer(weights.head, names.head, false);
   for (std::size_t layer = 0; layer < weights.layers.size(); ++layer)
-    for (std::size_t i = 0; i < weights.layout.places.size(); ++i) {
-      const TensorPlace& place = weights.layout.places[i];
+    for (std::size_t i = 0; i < weights.layers[layer].size(); ++i) {
+      const TensorPlace& place = weights.layout_at(static_cast<int>(layer)).places[i];
       std::vector<std::int64_t> shape{place.rows, place.columns};
-      if (place.tensor < LayerTensor::router) shape.erase(shape.begin());
+      if (is_vector(place.tensor)) shape.erase(shape.begin());
       tensors.push_back(
           {prefix + layer_tensor_name(weights.config, static_cast<int>(layer), place.tensor, place.expert),
            dtype_of(place.type), shape, bytes_at(weights.layers[layer][i], place.bytes())});
@@ -121,7 +121,7 @@ inline nlohmann::json hf_config_of(const DecoderConfig& config) {
     json["qk_nope_head_dim"] = shape.head_dim - shape.latent.rotated;
     json["qk_rope_head_dim"] = shape.latent.rotated;
     json["v_head_dim"] = shape.latent.value;
-    json["n_routed_experts"] = nullptr;
+    json["n_routed_experts"] = shape.experts > 0 ? nlohmann::json(shape.experts) : nlohmann::json();
   } else {
     json["num_key_value_heads"] = shape.kv_heads;
     json["head_dim"] = shape.head_dim;
@@ -143,9 +143,22 @@ inline nlohmann::json hf_config_of(const DecoderConfig& config) {
                             {"high_freq_factor", config.rope_scaling.high_frequency_factor},
                             {"original_max_position_embeddings", config.rope_scaling.original_positions}};
   }
-  if (type == "mixtral") {
-    json["num_local_experts"] = shape.experts;
-    json["num_experts_per_tok"] = shape.experts_per_token;
+  if (shape.experts > 0) json["num_experts_per_tok"] = shape.experts_per_token;
+  if (type == "mixtral") json["num_local_experts"] = shape.experts;
+  if (shape.has_latents() && shape.experts > 0) {
+    const ExpertRouting& routing = config.routing;
+    const bool third = type == "deepseek_v3";
+    json["first_k_dense_replace"] = shape.dense.count();
+    json["moe_layer_freq"] = 1;
+    json["moe_intermediate_size"] = shape.moe_intermediate;
+    json["n_shared_experts"] = nullptr;
+    if (shape.shared_intermediate > 0) json["n_shared_experts"] = shape.shared_intermediate / shape.moe_intermediate;
+    json["topk_method"] = third ? "noaux_tc" : routing.groups > 1 ? "group_limited_greedy" : "greedy";
+    json["scoring_func"] = third ? "sigmoid" : "softmax";
+    json["norm_topk_prob"] = routing.normalised;
+    json["routed_scaling_factor"] = routing.scale;
+    json["n_group"] = routing.groups;
+    json["topk_group"] = routing.groups_per_token;
   }
   return json;
 }

@@ -29,8 +29,8 @@ inline DecoderConfig small_llama() {
   return config;
 }
 
-/// One of each kind: Llama, Llama 3's rotation and tied head, Qwen2, Qwen3, OPT, Mixtral, DeepSeek-V3 and V2 without
-/// experts.
+/// One of each kind: Llama, Llama 3's rotation and tied head, Qwen2, Qwen3, OPT, Mixtral, DeepSeek-V3 with experts
+/// behind a dense layer, and V2 without experts.
 inline std::vector<DecoderConfig> small_decoders() {
   std::vector<DecoderConfig> all{small_llama()};
 
@@ -87,7 +87,20 @@ inline std::vector<DecoderConfig> small_decoders() {
                            .original_positions = 64,
                            .kind = RopeScalingKind::yarn,
                            .rotated_factor = 0.1 * std::log(8.0) + 1};
-  all.push_back(deepseek);
+  DecoderConfig routed = deepseek;
+  routed.shape.dense.insert(0);
+  routed.shape.experts = 4;
+  routed.shape.experts_per_token = 2;
+  routed.shape.moe_intermediate = 12;
+  routed.shape.shared_intermediate = 24;
+  routed.mlp = MlpKind::experts;
+  routed.routing = {.score = RouterScore::sigmoid,
+                    .corrected = true,
+                    .scale = 2.5,
+                    .groups = 2,
+                    .groups_per_token = 1,
+                    .group_scores = 2};
+  all.push_back(routed);
 
   DecoderConfig direct = deepseek; // its queries have no rank
   direct.shape.name = "deepseek_v2";

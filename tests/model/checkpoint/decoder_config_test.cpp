@@ -107,18 +107,44 @@ TEST_CASE("absent fields have Hugging Face's defaults") {
   CHECK(decoder_of(with(config_of_family("qwen2"), {{"use_sliding_window", false}, {"sliding_window", 64}})).qkv_bias);
 }
 
-TEST_CASE("DeepSeek-V2-Lite's sizes and YaRN are read as its own code reads them, without its experts") {
+TEST_CASE("DeepSeek-V2-Lite's sizes, experts and YaRN are read as its own code reads them") {
   const json lite = json::parse(R"({"attention_bias": false, "bos_token_id": 100000, "eos_token_id": 100001,
     "first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 2048, "intermediate_size": 10944,
     "kv_lora_rank": 512, "max_position_embeddings": 163840, "model_type": "deepseek_v2",
-    "moe_intermediate_size": 1408, "moe_layer_freq": 1, "n_routed_experts": 64, "n_shared_experts": 2,
-    "num_attention_heads": 16, "num_experts_per_tok": 6, "num_hidden_layers": 27, "num_key_value_heads": 16,
+    "moe_intermediate_size": 1408, "moe_layer_freq": 1, "n_group": 1, "n_routed_experts": 64, "n_shared_experts": 2,
+    "norm_topk_prob": false, "num_attention_heads": 16, "num_experts_per_tok": 6, "num_hidden_layers": 27, "num_key_value_heads": 16,
     "q_lora_rank": null, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06,
     "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707,
     "original_max_position_embeddings": 4096, "type": "yarn"}, "rope_theta": 10000, "tie_word_embeddings": false,
+    "routed_scaling_factor": 1.0, "scoring_func": "softmax", "topk_group": 1, "topk_method": "greedy",
     "torch_dtype": "bfloat16", "v_head_dim": 128, "vocab_size": 102400})");
-  CHECK(error_of(lite) == "config.json: n_routed_experts is 64, from layer 1 on; expected dense layers alone: null, or "
-                          "a first_k_dense_replace of all 27 layers");
+  const DecoderConfig whole = decoder_of(lite);
+  CHECK(whole.mlp == MlpKind::experts);
+  CHECK(whole.shape.dense == LayerSet::all(1));
+  CHECK(whole.shape.experts == 64);
+  CHECK(whole.shape.experts_per_token == 6);
+  CHECK(whole.shape.moe_intermediate == 1408);
+  CHECK(whole.shape.shared_intermediate == 2816);
+  CHECK(whole.routing == ExpertRouting{.normalised = false});
+  // The other published sizes: DeepSeek-V2, and V3's routing.
+  const json limited{{"topk_method", "group_limited_greedy"}, {"n_group", 8}, {"topk_group", 3}};
+  CHECK(decoder_of(with(lite, limited)).routing ==
+        ExpertRouting{.normalised = false, .groups = 8, .groups_per_token = 3});
+  const json third{{"model_type", "deepseek_v3"},
+                   {"topk_method", "noaux_tc"},
+                   {"scoring_func", "sigmoid"},
+                   {"norm_topk_prob", true},
+                   {"routed_scaling_factor", 2.5},
+                   {"n_group", 8},
+                   {"topk_group", 4}};
+  CHECK(decoder_of(with(lite, third)).routing == ExpertRouting{.score = RouterScore::sigmoid,
+                                                               .corrected = true,
+                                                               .normalised = true,
+                                                               .scale = 2.5,
+                                                               .groups = 8,
+                                                               .groups_per_token = 4,
+                                                               .group_scores = 2});
+  CHECK(decoder_of(with(lite, {{"n_shared_experts", nullptr}})).shape.shared_intermediate == 0);
   for (const json& dense : {json{{"n_routed_experts", nullptr}}, json{{"first_k_dense_replace", 27}}}) {
     const DecoderConfig decoder = decoder_of(with(lite, dense));
     const ModelShape& shape = decoder.shape;
@@ -137,6 +163,22 @@ TEST_CASE("DeepSeek-V2-Lite's sizes and YaRN are read as its own code reads them
     CHECK(scaling.rotated_factor == 1);                                    // both mscales are equal
     CHECK(scaling.score_factor == doctest::Approx(1.58962).epsilon(1e-5)); // (0.0707 ln 40 + 1)^2
   }
+}
+
+TEST_CASE(
+    "choices of experts of DeepSeek-V2 that libraries read differently, or that nothing chooses so, are refused") {
+  json config = config_of_family("deepseek_v3");
+  config.update({{"model_type", "deepseek_v2"}, {"topk_method", "group_limited_greedy"}, {"scoring_func", "softmax"}});
+  CHECK(error_of(config) == "config.json: norm_topk_prob is true; expected false: libraries read it differently");
+  config["norm_topk_prob"] = false;
+  CHECK(error_of(config) == "none");
+  CHECK(error_of(with(config, {{"topk_method", "noaux_tc"}})) ==
+        "config.json: topk_method is 'noaux_tc'; expected greedy or group_limited_greedy");
+  CHECK(error_of(with(config, {{"scoring_func", "sigmoid"}})) ==
+        "config.json: scoring_func is 'sigmoid'; expected softmax");
+  CHECK(error_of(with(config, {{"n_group", 3}})) ==
+        "config.json: n_group is 3; expected a number that divides n_routed_experts: 4");
+  CHECK(error_of(with(config, {{"n_group", 3}, {"topk_method", "greedy"}})) == "none"); // it has no groups
 }
 
 TEST_CASE("windows are those of Hugging Face's classes, and none where no context exceeds them") {
@@ -213,6 +255,36 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
       {"deepseek_v3",
        {{"num_key_value_heads", 2}},
        "config.json: num_key_value_heads is 2; expected num_attention_heads, as all heads read one latent: 4"},
+      {"deepseek_v3",
+       {{"topk_method", "group_limited_greedy"}},
+       "config.json: topk_method is 'group_limited_greedy'; expected noaux_tc"},
+      {"deepseek_v3", {{"scoring_func", "softmax"}}, "config.json: scoring_func is 'softmax'; expected sigmoid"},
+      {"deepseek_v3",
+       {{"n_group", 3}},
+       "config.json: n_group is 3; expected a number that divides n_routed_experts: 4"},
+      {"deepseek_v3",
+       {{"n_group", 4}},
+       "config.json: n_group is 4; expected groups of two experts at least, of n_routed_experts: 4"},
+      {"deepseek_v3", {{"topk_group", 3}}, "config.json: topk_group is 3; expected a whole number from 1 to 2"},
+      {"deepseek_v3",
+       {{"num_experts_per_tok", 3}},
+       "config.json: num_experts_per_tok is 3; expected at most the experts of topk_group groups: 2"},
+      {"deepseek_v3",
+       {{"num_experts_per_tok", 5}},
+       "config.json: num_experts_per_tok is 5; expected a whole number from 1 to 4"},
+      {"deepseek_v3", {{"norm_topk_prob", nullptr}}, "config.json: norm_topk_prob is missing; expected true or false"},
+      {"deepseek_v3",
+       {{"routed_scaling_factor", 0}},
+       "config.json: routed_scaling_factor is 0; expected a positive number"},
+      {"deepseek_v3",
+       {{"n_shared_experts", 0}},
+       "config.json: n_shared_experts is 0; expected a whole number from 1 to 4096"},
+      {"deepseek_v3",
+       {{"first_k_dense_replace", nullptr}},
+       "config.json: first_k_dense_replace is missing; expected a whole number from 0 to 262144"},
+      {"deepseek_v3",
+       {{"moe_layer_freq", 2}},
+       "config.json: moe_layer_freq is not 1; expected 1: libraries read others differently"},
       {"deepseek_v3", {{"index_topk", 2048}}, "config.json: index_topk is set; expected attention to all tokens"},
       {"deepseek_v3",
        {{"qk_rope_head_dim", 3}},

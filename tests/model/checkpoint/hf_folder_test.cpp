@@ -46,14 +46,13 @@ bool same(const Matrix& a, const Matrix& b) {
 bool same(const ModelWeights& a, const ModelWeights& b) {
   bool equal = same(a.embedding, b.embedding) && same(a.positions, b.positions) && same(a.final_norm, b.final_norm) &&
                same(a.final_norm_bias, b.final_norm_bias) && same(a.head, b.head) &&
-               a.layers.size() == b.layers.size() && a.layout.places.size() == b.layout.places.size() &&
-               a.layout.bytes == b.layout.bytes;
-  for (std::size_t layer = 0; equal && layer < a.layers.size(); ++layer)
-    for (std::size_t i = 0; i < a.layers[layer].size(); ++i) {
-      const TensorPlace& place = a.layout.places[i];
-      equal = equal && b.layout.places[i].type == place.type && b.layout.places[i].offset == place.offset &&
-              std::memcmp(a.layers[layer][i], b.layers[layer][i], static_cast<std::size_t>(place.bytes())) == 0;
-    }
+               a.layers.size() == b.layers.size() && a.layout.bytes == b.layout.bytes;
+  for (std::size_t layer = 0; equal && layer < a.layers.size(); ++layer) {
+    const std::vector<TensorPlace>& places = a.layout_at(static_cast<int>(layer)).places;
+    equal = places == b.layout_at(static_cast<int>(layer)).places;
+    for (std::size_t i = 0; equal && i < places.size(); ++i)
+      equal = std::memcmp(a.layers[layer][i], b.layers[layer][i], static_cast<std::size_t>(places[i].bytes())) == 0;
+  }
   return equal;
 }
 
@@ -113,12 +112,32 @@ TEST_CASE("tensors have Hugging Face's names") {
         "model.layers.1.mlp.down_proj.weight"},
        {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"}},
       {"deepseek_v3",
-       {"model.layers.1.input_layernorm.weight", "model.layers.1.self_attn.q_a_proj.weight",
-        "model.layers.1.self_attn.q_a_layernorm.weight", "model.layers.1.self_attn.q_b_proj.weight",
-        "model.layers.1.self_attn.kv_a_proj_with_mqa.weight", "model.layers.1.self_attn.kv_a_layernorm.weight",
-        "model.layers.1.self_attn.kv_b_proj.weight", "model.layers.1.self_attn.o_proj.weight",
-        "model.layers.1.post_attention_layernorm.weight", "model.layers.1.mlp.gate_proj.weight",
-        "model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.down_proj.weight"},
+       {"model.layers.1.input_layernorm.weight",
+        "model.layers.1.self_attn.q_a_proj.weight",
+        "model.layers.1.self_attn.q_a_layernorm.weight",
+        "model.layers.1.self_attn.q_b_proj.weight",
+        "model.layers.1.self_attn.kv_a_proj_with_mqa.weight",
+        "model.layers.1.self_attn.kv_a_layernorm.weight",
+        "model.layers.1.self_attn.kv_b_proj.weight",
+        "model.layers.1.self_attn.o_proj.weight",
+        "model.layers.1.post_attention_layernorm.weight",
+        "model.layers.1.mlp.gate.weight",
+        "model.layers.1.mlp.gate.e_score_correction_bias",
+        "model.layers.1.mlp.experts.0.gate_proj.weight",
+        "model.layers.1.mlp.experts.0.up_proj.weight",
+        "model.layers.1.mlp.experts.0.down_proj.weight",
+        "model.layers.1.mlp.experts.1.gate_proj.weight",
+        "model.layers.1.mlp.experts.1.up_proj.weight",
+        "model.layers.1.mlp.experts.1.down_proj.weight",
+        "model.layers.1.mlp.experts.2.gate_proj.weight",
+        "model.layers.1.mlp.experts.2.up_proj.weight",
+        "model.layers.1.mlp.experts.2.down_proj.weight",
+        "model.layers.1.mlp.experts.3.gate_proj.weight",
+        "model.layers.1.mlp.experts.3.up_proj.weight",
+        "model.layers.1.mlp.experts.3.down_proj.weight",
+        "model.layers.1.mlp.shared_experts.gate_proj.weight",
+        "model.layers.1.mlp.shared_experts.up_proj.weight",
+        "model.layers.1.mlp.shared_experts.down_proj.weight"},
        {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"}},
       {"opt",
        {"model.decoder.layers.1.self_attn_layer_norm.weight", "model.decoder.layers.1.self_attn_layer_norm.bias",

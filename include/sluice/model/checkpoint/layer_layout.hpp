@@ -12,12 +12,12 @@
 
 namespace sluice {
 
-/// The image of a layer of `config` that attends, or of one that keeps a state: vectors first, so that a layer that
-/// streams in part keeps its norms and biases resident; then the matrices in the order of use. `type_of(tensor,
-/// expert)` chooses each tensor's type; `expert` is -1 except for matrices of experts.
+/// The image of a layer of `config` of one kind: vectors first, so that a layer that streams in part keeps its norms
+/// and biases resident; then the matrices in the order of use. `type_of(tensor, expert)` chooses each tensor's type;
+/// `expert` is -1 except for matrices of experts.
 template <class TypeOf>
   requires std::regular_invocable<const TypeOf&, LayerTensor, int>
-[[nodiscard]] LayerLayout layout_of(const DecoderConfig& config, const TypeOf& type_of, bool state = false) {
+[[nodiscard]] LayerLayout layout_of(const DecoderConfig& config, const TypeOf& type_of, LayerKind kind = {}) {
   const ModelShape& shape = config.shape;
   const std::int64_t hidden = shape.hidden;
   const std::int64_t queries = std::int64_t{shape.heads} * shape.head_dim;
@@ -25,7 +25,7 @@ template <class TypeOf>
   const LatentAttention& latent = shape.latent;
   const DeltaRule& delta = shape.delta;
   const std::int64_t read = std::int64_t{delta.value_heads} * delta.value_dim;
-  const bool experts = config.mlp == MlpKind::experts, attends = !state;
+  const bool state = kind.state, attends = !state, experts = config.mlp == MlpKind::experts && !kind.dense;
   const std::int64_t mlp = experts ? shape.moe_intermediate : shape.mlp;
 
   LayerLayout layout;
@@ -50,6 +50,8 @@ template <class TypeOf>
   add(layer_norm, LayerTensor::mlp_norm_bias, 1, hidden);
   add(config.mlp_bias, LayerTensor::up_bias, 1, mlp);
   add(config.mlp_bias, LayerTensor::down_bias, 1, hidden);
+  add(experts && config.routing.corrected, LayerTensor::router_bias, 1, shape.experts);
+  add(experts && config.gated_shared_experts, LayerTensor::shared_gate, 1, hidden);
   add(experts, LayerTensor::router, shape.experts, hidden);
   add(latent.query_rank > 0, LayerTensor::query_down, latent.query_rank, hidden);
   add(attends, LayerTensor::query, queries * (config.gated_heads ? 2 : 1),
@@ -69,13 +71,17 @@ template <class TypeOf>
     add(true, LayerTensor::up, mlp, hidden, expert);
     add(true, LayerTensor::down, hidden, mlp, expert);
   }
+  const bool shared = experts && shape.shared_intermediate > 0;
+  add(shared, LayerTensor::gate, shape.shared_intermediate, hidden, shape.experts);
+  add(shared, LayerTensor::up, shape.shared_intermediate, hidden, shape.experts);
+  add(shared, LayerTensor::down, hidden, shape.shared_intermediate, shape.experts);
   return layout;
 }
 
 /// The same with one type for all tensors.
-[[nodiscard]] inline LayerLayout layout_of(const DecoderConfig& config, ElementType type, bool state = false) {
+[[nodiscard]] inline LayerLayout layout_of(const DecoderConfig& config, ElementType type, LayerKind kind = {}) {
   return layout_of(
-      config, [type](LayerTensor, int) { return type; }, state);
+      config, [type](LayerTensor, int) { return type; }, kind);
 }
 
 // Hugging Face's names for the tensors of a decoder.

@@ -176,11 +176,57 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
   return scaling.status();
 }
 
-/// The shape of DeepSeek-V2 and V3. Their published models have experts behind dense layers, and shared experts; layers
-/// with different weights are not computed.
+/// The experts of DeepSeek-V2 and V3, behind `first_k_dense_replace` dense layers, and the shared ones beside them.
+inline void read_latent_experts(HfDecoderFields& fields, const nlohmann::json& config, ModelShape& shape) {
+  if (!config.contains("n_routed_experts")) fields.refuse("n_routed_experts is missing", "a number, or null: none");
+  if (!fields.has("n_routed_experts")) return;
+  const auto dense = static_cast<int>(fields.whole("first_k_dense_replace", 0, HfFields::widest));
+  if (dense >= shape.layers) return;
+  shape.dense = LayerSet::all(std::min(dense, max_layers));
+  shape.experts = static_cast<int>(fields.whole("n_routed_experts", 1, 1 << 12));
+  shape.experts_per_token = static_cast<int>(fields.whole("num_experts_per_tok", 1, shape.experts));
+  shape.moe_intermediate = static_cast<int>(fields.whole("moe_intermediate_size", 1, HfFields::widest));
+  if (!config.contains("n_shared_experts")) fields.refuse("n_shared_experts is missing", "a number, or null: none");
+  if (fields.has("n_shared_experts"))
+    shape.shared_intermediate = shape.moe_intermediate * static_cast<int>(fields.whole("n_shared_experts", 1, 1 << 12));
+  if (fields.has("moe_layer_freq") && fields.whole("moe_layer_freq", 1, HfFields::widest) != 1)
+    fields.refuse("moe_layer_freq is not 1", "1: libraries read others differently");
+}
+
+/// How the classes of DeepSeek-V2 and V3 choose experts. V2: by the softmax, among the groups with the best expert, if
+/// it is group-limited. V3: by the sigmoid and a bias, among the groups with the best pairs of experts.
+inline void read_latent_routing(HfDecoderFields& fields, bool third, const ModelShape& shape, ExpertRouting& routing) {
+  const std::string methods = third ? "noaux_tc" : "greedy or group_limited_greedy";
+  const std::string method = fields.text("topk_method", third ? "noaux_tc" : "greedy", methods);
+  const bool grouped = third || method == "group_limited_greedy";
+  if (third ? method != "noaux_tc" : method != "greedy" && !grouped)
+    fields.refuse("topk_method is '" + excerpt(method) + "'", methods);
+  fields.only_text("scoring_func", third ? "sigmoid" : "softmax");
+  routing.scale = fields.number("routed_scaling_factor", 1e-6, 1e6, "a positive number");
+  routing.score = third ? RouterScore::sigmoid : RouterScore::softmax;
+  routing.corrected = third;
+  routing.normalised = fields.flag("norm_topk_prob", false);
+  if (third && !fields.has("norm_topk_prob")) fields.refuse("norm_topk_prob is missing", "true or false");
+  if (!third && routing.normalised) fields.refuse("norm_topk_prob is true", "false: libraries read it differently");
+  if (!grouped || !fields.status()) return;
+  routing.groups = static_cast<int>(fields.whole("n_group", 1, shape.experts));
+  routing.groups_per_token = static_cast<int>(fields.whole("topk_group", 1, routing.groups));
+  routing.group_scores = third ? 2 : 1;
+  const int of_group = shape.experts / routing.groups, open = routing.groups_per_token * of_group;
+  if (shape.experts % routing.groups != 0)
+    fields.refuse("n_group is " + std::to_string(routing.groups),
+                  "a number that divides n_routed_experts: " + std::to_string(shape.experts));
+  if (of_group < routing.group_scores)
+    fields.refuse("n_group is " + std::to_string(routing.groups),
+                  "groups of two experts at least, of n_routed_experts: " + std::to_string(shape.experts));
+  if (shape.experts_per_token > open)
+    fields.refuse("num_experts_per_tok is " + std::to_string(shape.experts_per_token),
+                  "at most the experts of topk_group groups: " + std::to_string(open));
+}
+
+/// The shape of DeepSeek-V2 and V3.
 inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std::string& where) {
   HfDecoderFields fields(config, where);
-  const std::int64_t wide = HfFields::widest;
   const auto size = [&fields](const char* name, std::int64_t most = HfFields::widest) {
     return static_cast<int>(fields.whole(name, 1, most));
   };
@@ -207,15 +253,7 @@ inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std
   if (shape.latent.rotated % 2 != 0)
     fields.refuse("qk_rope_head_dim is " + std::to_string(shape.latent.rotated), "an even one, for pairs rotate");
   if (fields.has("index_topk")) fields.refuse("index_topk is set", "attention to all tokens");
-  const std::int64_t dense = fields.has("first_k_dense_replace") ? fields.whole("first_k_dense_replace", 0, wide) : 0;
-  const bool experts = fields.has("n_routed_experts") || !config.contains("n_routed_experts");
-  if (experts && dense < shape.layers)
-    fields.refuse(fields.has("n_routed_experts")
-                      ? "n_routed_experts is " + std::to_string(fields.whole("n_routed_experts", 0, wide)) +
-                            ", from layer " + std::to_string(dense) + " on"
-                      : "n_routed_experts is missing",
-                  "dense layers alone: null, or a first_k_dense_replace of all " + std::to_string(shape.layers) +
-                      " layers");
+  read_latent_experts(fields, config, shape);
   if (!fields.status()) return fields.status().error();
   if (Status status = check(shape, where); !status) return status.error();
   return shape;
@@ -295,6 +333,10 @@ SLUICE_MODEL_INLINE Expected<DecoderConfig> decoder_from_hf_config(const nlohman
     decoder.query_key_norm = type == "qwen3";
     fields.only_flag("mlp_bias", false);
     if (latents) {
+      if (decoder.shape.experts > 0) {
+        decoder.mlp = MlpKind::experts;
+        detail::read_latent_routing(fields, type == "deepseek_v3", decoder.shape, decoder.routing);
+      }
       fields.only_flag("attention_bias", false);
       decoder.neighbours_rotate = fields.flag("rope_interleave", true);
     } else {
