@@ -95,6 +95,27 @@ inline DecoderConfig with_latents(DecoderConfig config) {
   return config;
 }
 
+/// A trial's decoder with experts behind a dense layer, chosen as in DeepSeek-V3 or as in V2, and shared ones. A dense
+/// layer is smaller than the others, and takes as much room.
+inline DecoderConfig with_experts(DecoderConfig config, bool third) {
+  config.mlp = MlpKind::experts;
+  config.shape.dense.insert(0);
+  config.shape.experts = 6;
+  config.shape.experts_per_token = 2;
+  config.shape.moe_intermediate = 16;
+  config.shape.shared_intermediate = 32;
+  config.routing.normalised = third;
+  config.routing.scale = third ? 2.5 : 1;
+  config.routing.groups = 3;
+  config.routing.groups_per_token = 2;
+  if (third) {
+    config.routing.score = RouterScore::sigmoid;
+    config.routing.corrected = true;
+    config.routing.group_scores = 2;
+  }
+  return config;
+}
+
 /// The same with the gated delta rule in two of three layers. A state has 268 or 312 numbers, more than a block's K and
 /// V have with 2 KV heads (256), and less than with 4.
 inline DecoderConfig with_states(DecoderConfig config) {
