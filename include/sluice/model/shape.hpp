@@ -262,6 +262,7 @@ inline Status check(const ModelShape& shape, const std::string& where) {
       {"the part of a head that rotates", shape.rotated, 0, shape.head_dim},
       {"the vocabulary", shape.vocabulary, 1, 1 << 24},
       {"the number of experts", shape.experts, 0, 1 << 12},
+      {"the MLP size of the shared experts", shape.shared_intermediate, 0, shape.experts > 0 ? wide : 0},
       {"the size of a weight in bytes", shape.weight_element_bytes, 1, 4},
       {"the size of a KV element in bytes", shape.kv_element_bytes, 1, 4},
   };
@@ -312,7 +313,6 @@ inline Status check(const ModelShape& shape, const std::string& where) {
   }
   const detail::ShapeField routed[] = {
       {"the number of experts per token", shape.experts_per_token, 1, shape.experts},
-      {"the MLP size of the shared experts", shape.shared_intermediate, 0, wide},
       {"the highest layer with a dense MLP", shape.dense.highest(), -1, shape.layers - 1},
   };
   for (const detail::ShapeField& field : routed) {
