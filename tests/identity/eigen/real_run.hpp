@@ -116,16 +116,29 @@ inline DecoderConfig with_experts(DecoderConfig config, bool third) {
   return config;
 }
 
-/// The same with the gated delta rule in two of three layers. A state has 268 or 312 numbers, more than a block's K and
-/// V have with 2 KV heads (256), and less than with 4.
+/// A trial's decoder with the gated delta rule in two of three layers, in every other model with the joint projections
+/// and the experts of Qwen3-Next. A state has 268 to 344 numbers, more than a block's K and V have with 2 KV heads
+/// (256), and less than with 4.
 inline DecoderConfig with_states(DecoderConfig config) {
   config.shape.rotated = 8;
-  config.shape.delta = {
-      .key_heads = 1, .value_heads = 2, .key_dim = 8, .value_dim = 14, .kernel = 2 + config.shape.layers % 2};
+  config.joint_states = config.shape.hidden > 40;
+  config.shape.delta = {.key_heads = config.joint_states ? 2 : 1,
+                        .value_heads = 2,
+                        .key_dim = 8,
+                        .value_dim = 14,
+                        .kernel = 2 + config.shape.layers % 2};
   for (int layer = 0; layer < config.shape.layers; ++layer)
     if (layer % 3 != 2) config.shape.delta.layers.insert(layer);
   config.norm = NormKind::rms_offset;
   config.query_key_norm = config.gated_heads = true;
+  if (!config.joint_states) return config;
+  config.mlp = MlpKind::experts;
+  config.shape.dense.insert(1);
+  config.shape.experts = 5;
+  config.shape.experts_per_token = 2;
+  config.shape.moe_intermediate = 16;
+  config.shape.shared_intermediate = 24;
+  config.gated_shared_experts = true;
   return config;
 }
 

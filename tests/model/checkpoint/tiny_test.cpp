@@ -59,14 +59,18 @@ std::uint64_t digest(const ModelWeights& weights) {
 
 TEST_CASE("a layer's image has the parameters of its shape, vectors first, each tensor once and aligned") {
   std::vector<std::pair<DecoderConfig, LayerKind>> cases;
-  for (const DecoderConfig& config : testing::small_decoders()) {
-    cases.emplace_back(config, LayerKind{});
-    if (!config.shape.dense.empty()) cases.emplace_back(config, LayerKind{.dense = true});
-  }
+  for (const DecoderConfig& config : testing::small_decoders())
+    for (std::size_t number = 0; number < LayerKind::count; ++number)
+      for (int layer = config.shape.layers - 1; layer >= 0; --layer)
+        if (config.kind(layer) == LayerKind::of(number)) {
+          cases.emplace_back(config, config.kind(layer));
+          break;
+        }
   for (const auto& one : cases) { // clang 14 captures no structured bindings
     const DecoderConfig& config = one.first;
     const LayerKind kind = one.second;
     CAPTURE(config.shape.name);
+    CAPTURE(kind.number());
     const LayerLayout layout = layout_of(config, ElementType::bf16, kind);
     std::int64_t matrices = 0;
     std::int64_t end = 0;
@@ -85,7 +89,15 @@ TEST_CASE("a layer's image has the parameters of its shape, vectors first, each 
     }
     ModelShape shape = config.shape;
     if (kind.dense) shape.experts = shape.shared_intermediate = 0;
-    CHECK(matrices == shape.layer_parameters());
+    const DeltaRule& delta = shape.delta;
+    const std::int64_t queries = std::int64_t{shape.heads} * shape.head_dim;
+    const std::int64_t read = std::int64_t{delta.value_heads} * delta.value_dim;
+    std::int64_t expected = shape.layer_parameters() + (config.gated_heads ? shape.hidden * queries : 0);
+    if (kind.state)
+      expected = shape.layer_parameters() - shape.attention_parameters() +
+                 shape.hidden * (delta.channels() + 2 * read + 2 * delta.value_heads) +
+                 std::int64_t{delta.channels()} * delta.kernel;
+    CHECK(matrices == expected);
     CHECK(layout.bytes.count() >= end);
     CHECK(layout.bytes.count() - end < weight_alignment);
   }
@@ -102,7 +114,7 @@ TEST_CASE("types may differ between tensors, and LayerWeights finds each tensor"
     const LayerWeights layer(layout, image.data(), nullptr, layout.bytes.count());
     CHECK(layer.attention_norm.type == ElementType::f32);
     CHECK(layer.query.type == ElementType::f16);
-    CHECK(layer.query.rows == std::int64_t{config.shape.heads} * config.shape.head_dim);
+    CHECK(layer.query.rows == std::int64_t{config.shape.heads} * config.shape.head_dim * (config.gated_heads ? 2 : 1));
     CHECK(layer.key.type == ElementType::bf16);
     CHECK(layer.output.columns == std::int64_t{config.shape.heads} * config.shape.value_dim());
     const int experts = config.shape.experts + (config.shape.shared_intermediate > 0 ? 1 : 0);
@@ -139,7 +151,7 @@ TEST_CASE("random weights depend on their seed, fill the config's tensors, and v
       CHECK(weights.positions.rows == (config.position == PositionKind::learned
                                            ? std::int64_t{config.max_positions} + config.position_offset
                                            : std::int64_t{0}));
-      CHECK(weights.final_norm_bias.empty() == (config.norm == NormKind::rms));
+      CHECK(weights.final_norm_bias.empty() == (config.norm != NormKind::layer));
       for (int at = 0; at < config.shape.layers; ++at)
         for (std::size_t i = 0; i < weights.layout_at(at).places.size(); ++i) {
           const TensorPlace& place = weights.layout_at(at).places[i];

@@ -79,6 +79,18 @@ inline DecoderConfig family_config(const std::string& family) {
                       .groups_per_token = 2,
                       .group_scores = 2};
   } else if (family == "qwen3_next") {
+    config = family_config("qwen3_5");
+    config.joint_states = true;
+  } else if (family == "qwen3_next_experts") { // and a dense layer between them
+    config = family_config("qwen3_next");
+    config.shape.dense.insert(1);
+    config.shape.experts = 7;
+    config.shape.experts_per_token = 3;
+    config.shape.moe_intermediate = 40;
+    config.shape.shared_intermediate = 56;
+    config.mlp = MlpKind::experts;
+    config.gated_shared_experts = true;
+  } else if (family == "qwen3_5") {
     config.shape.layers = 4;
     config.shape.head_dim = 20;
     config.shape.rotated = 8;
@@ -178,10 +190,15 @@ inline LayerLayout made_layout(const DecoderConfig& config, ElementType type, La
     vector(LayerTensor::decay_bias, delta.value_heads);
     vector(LayerTensor::state_norm, delta.value_dim);
     layout.add(LayerTensor::convolution, delta.channels(), delta.kernel, type);
-    layout.add(LayerTensor::mixed, delta.channels(), hidden, type);
-    layout.add(LayerTensor::state_gate, read, hidden, type);
-    layout.add(LayerTensor::update, delta.value_heads, hidden, type);
-    layout.add(LayerTensor::decay, delta.value_heads, hidden, type);
+    if (config.joint_states) {
+      layout.add(LayerTensor::mixed, delta.channels() + read, hidden, type);
+      layout.add(LayerTensor::update, std::int64_t{2} * delta.value_heads, hidden, type);
+    } else {
+      layout.add(LayerTensor::mixed, delta.channels(), hidden, type);
+      layout.add(LayerTensor::state_gate, read, hidden, type);
+      layout.add(LayerTensor::update, delta.value_heads, hidden, type);
+      layout.add(LayerTensor::decay, delta.value_heads, hidden, type);
+    }
     layout.add(LayerTensor::output, hidden, read, type);
   } else if (latent.rank > 0) {
     if (latent.query_rank > 0) layout.add(LayerTensor::query_down, latent.query_rank, hidden, type);

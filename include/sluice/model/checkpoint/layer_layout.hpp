@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -60,10 +61,11 @@ template <class TypeOf>
   add(attends && !shape.has_latents(), LayerTensor::value, keys, hidden);
   add(shape.has_latents(), LayerTensor::latent_up,
       std::int64_t{shape.heads} * (shape.head_dim - latent.rotated + latent.value), latent.rank);
-  add(state, LayerTensor::mixed, delta.channels(), hidden);
-  add(state, LayerTensor::state_gate, read, hidden);
-  add(state, LayerTensor::update, delta.value_heads, hidden);
-  add(state, LayerTensor::decay, delta.value_heads, hidden);
+  const bool joint = config.joint_states;
+  add(state, LayerTensor::mixed, delta.channels() + (joint ? read : 0), hidden);
+  add(state && !joint, LayerTensor::state_gate, read, hidden);
+  add(state, LayerTensor::update, std::int64_t{delta.value_heads} * (joint ? 2 : 1), hidden);
+  add(state && !joint, LayerTensor::decay, delta.value_heads, hidden);
   add(state, LayerTensor::convolution, delta.channels(), delta.kernel);
   add(true, LayerTensor::output, hidden, state ? read : std::int64_t{shape.heads} * shape.value_dim());
   for (int expert = experts ? 0 : -1; expert < (experts ? shape.experts : 0); ++expert) {
@@ -94,6 +96,9 @@ struct OuterTensorNames {
 
 /// Learned positions identify OPT's family; the others share their names.
 [[nodiscard]] OuterTensorNames outer_tensor_names(const DecoderConfig& config);
+
+/// The shape of a layer's tensor in a checkpoint: a vector has one extent, and a convolution of channels one more.
+[[nodiscard]] std::vector<std::int64_t> stored_shape(const TensorPlace& place);
 
 /// The name of a layer's tensor, without the prefix. `expert` is used only for an expert's tensor.
 [[nodiscard]] std::string layer_tensor_name(const DecoderConfig& config, int layer, LayerTensor tensor, int expert);

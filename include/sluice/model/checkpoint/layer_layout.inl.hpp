@@ -14,6 +14,12 @@ SLUICE_MODEL_INLINE OuterTensorNames outer_tensor_names(const DecoderConfig& con
   return {"embed_tokens.weight", "", "norm.weight", "norm.bias"};
 }
 
+SLUICE_MODEL_INLINE std::vector<std::int64_t> stored_shape(const TensorPlace& place) {
+  if (is_vector(place.tensor)) return {place.columns};
+  if (place.tensor == LayerTensor::convolution) return {place.rows, 1, place.columns};
+  return {place.rows, place.columns};
+}
+
 SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, int layer, LayerTensor tensor,
                                                   int expert) {
   const bool opt = config.position == PositionKind::learned;
@@ -72,11 +78,11 @@ SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, i
   case LayerTensor::convolution:
     return start + "linear_attn.conv1d.weight";
   case LayerTensor::mixed:
-    return start + "linear_attn.in_proj_qkv.weight";
+    return start + (config.joint_states ? "linear_attn.in_proj_qkvz.weight" : "linear_attn.in_proj_qkv.weight");
   case LayerTensor::state_gate:
     return start + "linear_attn.in_proj_z.weight";
   case LayerTensor::update:
-    return start + "linear_attn.in_proj_b.weight";
+    return start + (config.joint_states ? "linear_attn.in_proj_ba.weight" : "linear_attn.in_proj_b.weight");
   case LayerTensor::decay:
     return start + "linear_attn.in_proj_a.weight";
   case LayerTensor::output:

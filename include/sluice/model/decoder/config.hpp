@@ -73,6 +73,7 @@ struct DecoderConfig {
   bool mlp_bias = false;             ///< of up and down (OPT)
   bool query_key_norm = false;       ///< RMS norm of every head's query and key before rotation (Qwen3)
   bool gated_heads = false;          ///< `query` also yields a gate for each number that a head attends (Qwen3-Next)
+  bool joint_states = false;   ///< delta rule: `mixed` also yields gates, and `update` decays, by key head (Qwen3-Next)
   std::vector<int> windows;    ///< by layer, the tokens that a token attends to, itself included; 0, or empty: all
   std::vector<int> end_tokens; ///< any of them ends a request
   int begin_token = -1;        ///< negative: none

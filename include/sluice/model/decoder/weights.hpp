@@ -83,9 +83,9 @@ enum class LayerTensor : std::uint8_t {
   decay_bias,  ///< of each value head, added to `decay`
   state_norm,  ///< scale of what a head reads
   convolution, ///< of each channel
-  mixed,       ///< to the channels
+  mixed,       ///< to the channels; with `joint_states` also to the gates of what heads read
   state_gate,  ///< to a gate for each number that a head reads
-  update,      ///< to each value head's share of the update
+  update,      ///< to each value head's share of the update; with `joint_states` also to its decay
   decay,       ///< to each value head's decay
   router_bias, ///< of each expert, added to its score for the choice (ExpertRouting)
   shared_gate  ///< a row: to a token's gate of what its shared experts add

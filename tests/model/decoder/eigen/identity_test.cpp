@@ -118,7 +118,10 @@ TEST_CASE("a sequence has the same bits alone and among others, in chunks, on th
                         {"deepseek_experts", ElementType::f32},
                         {"deepseek_experts", ElementType::bf16},
                         {"qwen3_next", ElementType::f32},
-                        {"qwen3_next", ElementType::bf16}};
+                        {"qwen3_next", ElementType::bf16},
+                        {"qwen3_5", ElementType::f16},
+                        {"qwen3_next_experts", ElementType::f32},
+                        {"qwen3_next_experts", ElementType::bf16}};
   for (const Case& with : cases) {
     CAPTURE(with.family);
     DecoderConfig config = family_config(with.family);

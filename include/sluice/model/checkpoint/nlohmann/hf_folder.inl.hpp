@@ -170,11 +170,9 @@ class CheckpointReader {
 
  private:
   /// The tensor of that name, if it exists with that shape and a supported type.
-  const TensorIndex::Found* find(const std::string& name, std::int64_t rows, std::int64_t columns, bool vector) {
+  const TensorIndex::Found* find(const std::string& name, const std::vector<std::int64_t>& shape) {
     if (!status_) return nullptr;
     const TensorIndex::Found* found = tensors_.find(name);
-    const std::vector<std::int64_t> shape =
-        vector ? std::vector<std::int64_t>{columns} : std::vector<std::int64_t>{rows, columns};
     if (found == nullptr) {
       status_ =
           Error{ErrorCode::bad_input, folder_, "there is no " + tensor_text(name), "it, of shape " + shape_text(shape)};
@@ -196,7 +194,8 @@ class CheckpointReader {
   /// A matrix that is used in place. The format recommends alignment but does not require it; an unaligned tensor is
   /// copied, and its pages are dropped: it is still in memory only once.
   void outer(Matrix& matrix, const std::string& name, std::int64_t rows, std::int64_t columns, bool vector) {
-    const TensorIndex::Found* found = find(name, rows, columns, vector);
+    using Shape = std::vector<std::int64_t>;
+    const TensorIndex::Found* found = find(name, vector ? Shape{columns} : Shape{rows, columns});
     if (found == nullptr) return;
     const ElementType type = *element_type(found->tensor.dtype);
     std::span<const std::byte> bytes = tensors_.bytes(*found);
@@ -233,8 +232,7 @@ class CheckpointReader {
       std::vector<std::span<const std::byte>> ranges;
       const LayerKind kind = config.kind(layer);
       for (const TensorPlace& place : weights.layout_of_kind(kind).places) {
-        const TensorIndex::Found* found =
-            find(name_of(layer, place.tensor, place.expert), place.rows, place.columns, is_vector(place.tensor));
+        const TensorIndex::Found* found = find(name_of(layer, place.tensor, place.expert), stored_shape(place));
         if (found == nullptr) return;
         if (*element_type(found->tensor.dtype) != place.type) {
           const std::string first = name_of(first_like(kind), place.tensor, place.expert);
