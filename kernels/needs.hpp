@@ -63,9 +63,6 @@ void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit
 }
 
 /// Limits beyond the configurations: a sentence for each one that a model exceeds, none if the kernels can compute it.
-/// No DecoderConfig can exceed one further limit: the shares of a token's experts add up to 1 (Route, and the CPU's
-/// decoder). Checkpoints with `"norm_topk_prob": false` are of families whose experts
-/// model/checkpoint/nlohmann/hf_folder.hpp does not read; it reads Mixtral's.
 [[nodiscard]] inline std::vector<std::string> exceeded_limits(const DecoderConfig& decoder, ElementType element) {
   const ModelShape& shape = decoder.shape;
   std::vector<std::string> exceeded;
@@ -89,6 +86,9 @@ void each_needed_kernel(const DecoderConfig& decoder, ElementType element, Visit
     exceeded.push_back("the gated delta rule's layers and norms: no kernel computes them");
   if (decoder.neighbours_rotate || decoder.rope_scaling.rotated_factor != 1 || decoder.rope_scaling.score_factor != 1)
     exceeded.push_back("neighbours that rotate, or YaRN: RopeAndStore rotates halves, by factors of 1");
+  if (experts && (decoder.routing != ExpertRouting{} || shape.shared_intermediate > 0 || !shape.dense.empty()))
+    exceeded.push_back(
+        "experts other than Mixtral's: Route weighs the best by their softmax, and all layers have them");
   using AnyRoute = Route<RouteConfig{}>;
   if (experts && shape.experts > AnyRoute::most_experts)
     exceeded.push_back(std::to_string(shape.experts) + " experts: Route takes at most " +

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -117,6 +118,25 @@ TEST_CASE("no named model exceeds a limit of the kernels, and every exceeded lim
   CHECK(exceeded_limits(decoder, ElementType::bf16) ==
         std::vector<std::string>{"latent attention: PagedAttention reads K and V of heads",
                                  "neighbours that rotate, or YaRN: RopeAndStore rotates halves, by factors of 1"});
+  decoder = decoder_of(llama3_8b()); // Qwen3-Next's
+  decoder.shape.rotated = 32;
+  decoder.shape.delta = {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128, .kernel = 4};
+  decoder.shape.delta.layers.insert(0);
+  decoder.norm = NormKind::rms_offset;
+  decoder.query_key_norm = decoder.gated_heads = decoder.joint_states = true;
+  CHECK(exceeded_limits(decoder, ElementType::bf16) ==
+        std::vector<std::string>{"the gated delta rule's layers and norms: no kernel computes them"});
+  const std::vector<std::string> others{
+      "experts other than Mixtral's: Route weighs the best by their softmax, and all layers have them"};
+  for (const std::function<void(DecoderConfig&)>& change :
+       std::vector<std::function<void(DecoderConfig&)>>{[](DecoderConfig& of) { of.routing.normalised = false; },
+                                                        [](DecoderConfig& of) { of.shape.shared_intermediate = 14336; },
+                                                        [](DecoderConfig& of) { of.shape.dense.insert(0); }}) {
+    DecoderConfig routed = decoder_of(mixtral_8x7b());
+    CHECK(exceeded_limits(routed, ElementType::bf16).empty());
+    change(routed);
+    CHECK(exceeded_limits(routed, ElementType::bf16) == others);
+  }
   decoder = decoder_of(llama3_8b());
   decoder.mlp = MlpKind::experts;
   decoder.shape.experts = 512;

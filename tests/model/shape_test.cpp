@@ -71,6 +71,17 @@ TEST_CASE("bytes and FLOPs agree with the matrices counted one by one") {
   }
 }
 
+TEST_CASE("every token passes the shared experts, and an iteration reads them once") {
+  const ModelShape plain = mixtral_8x7b();
+  ModelShape shape = plain;
+  shape.shared_intermediate = 1024;
+  const std::int64_t shared = std::int64_t{3} * shape.hidden * 1024;
+  CHECK(shape.layer_parameters() == plain.layer_parameters() + shared);
+  CHECK(shape.active_layer_parameters() == plain.active_layer_parameters() + shared);
+  for (const Tokens tokens : {Tokens{1}, Tokens{100}})
+    CHECK(shape.layer_weight_bytes_read(tokens) == plain.layer_weight_bytes_read(tokens) + Bytes{2 * shared});
+}
+
 TEST_CASE("experts touched grow from those of one token to all") {
   for (const ModelShape& shape : {mixtral_8x7b(), qwen3_30b_a3b()}) {
     CAPTURE(shape.name);
@@ -138,6 +149,17 @@ TEST_CASE("invalid sizes are refused by name") {
       {"KV element", [](ModelShape& s) { s.kv_element_bytes = 8; }},
       {"experts per token", [](ModelShape& s) { s.experts = 8, s.moe_intermediate = 64, s.experts_per_token = 9; }},
       {"expert", [](ModelShape& s) { s.experts = 8, s.experts_per_token = 2; }},
+      {"shared experts is 64", [](ModelShape& s) { s.shared_intermediate = 64; }},
+      {"layer with a dense MLP is 32",
+       [](ModelShape& s) {
+         s.experts = 8, s.moe_intermediate = 64, s.experts_per_token = 2;
+         s.dense.insert(s.layers);
+       }},
+      {"the MLP size is 0",
+       [](ModelShape& s) {
+         s.experts = 8, s.moe_intermediate = 64, s.experts_per_token = 2, s.mlp = 0;
+         s.dense.insert(0);
+       }},
   };
   for (const auto& row : rows) {
     ModelShape shape = llama3_8b();

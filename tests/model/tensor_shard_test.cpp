@@ -80,4 +80,8 @@ TEST_CASE("an indivisible size is refused in one line that names a divisible one
   shape = llama3_8b();
   shape.mlp = 14338;
   CHECK(tensor_shard(shape, 4, "--tp").error().line().find("14338 columns of the MLP") != std::string::npos);
+  shape = mixtral_8x7b();
+  shape.shared_intermediate = 1026;
+  CHECK(tensor_shard(shape, 2, "--tp")->shared_intermediate == 513);
+  CHECK(tensor_shard(shape, 4, "--tp").error().line().find("1026 columns of the shared experts") != std::string::npos);
 }

@@ -78,20 +78,23 @@ inline std::vector<WrittenTensor> tensors_of(const ModelWeights& weights, const 
   outer(weights.final_norm, prefix + names.final_norm, true);
   outer(weights.final_norm_bias, prefix + names.final_norm_bias, true);
   if (weights.head.head != weights.embedding.head) outer(weights.head, names.head, false);
-  for (std::size_t layer = 0; layer < weights.layers.size(); ++layer)
-    for (std::size_t i = 0; i < weights.layout.places.size(); ++i) {
-      const TensorPlace& place = weights.layout.places[i];
+  for (std::size_t layer = 0; layer < weights.layers.size(); ++layer) {
+    const std::vector<TensorPlace>& places = weights.layout_at(static_cast<int>(layer)).places;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const TensorPlace& place = places[i];
       std::vector<std::int64_t> shape{place.rows, place.columns};
-      if (place.tensor < LayerTensor::router) shape.erase(shape.begin());
+      if (is_vector(place.tensor)) shape.erase(shape.begin());
+      if (place.tensor == LayerTensor::convolution) shape = {place.rows, 1, place.columns};
       tensors.push_back(
           {prefix + layer_tensor_name(weights.config, static_cast<int>(layer), place.tensor, place.expert),
            dtype_of(place.type), shape, bytes_at(weights.layers[layer][i], place.bytes())});
     }
+  }
   return tensors;
 }
 
 /// The config.json of a decoder whose shape's name is its family's: llama, llama3, mistral, qwen2, qwen3, opt, mixtral,
-/// deepseek_v2, deepseek_v3.
+/// deepseek_v2, deepseek_v3, qwen3_next, qwen3_5_text.
 inline nlohmann::json hf_config_of(const DecoderConfig& config) {
   const ModelShape& shape = config.shape;
   const std::string type = shape.name == "llama3" ? "llama" : shape.name;
@@ -121,7 +124,7 @@ inline nlohmann::json hf_config_of(const DecoderConfig& config) {
     json["qk_nope_head_dim"] = shape.head_dim - shape.latent.rotated;
     json["qk_rope_head_dim"] = shape.latent.rotated;
     json["v_head_dim"] = shape.latent.value;
-    json["n_routed_experts"] = nullptr;
+    json["n_routed_experts"] = shape.experts > 0 ? nlohmann::json(shape.experts) : nlohmann::json();
   } else {
     json["num_key_value_heads"] = shape.kv_heads;
     json["head_dim"] = shape.head_dim;
@@ -143,9 +146,41 @@ inline nlohmann::json hf_config_of(const DecoderConfig& config) {
                             {"high_freq_factor", config.rope_scaling.high_frequency_factor},
                             {"original_max_position_embeddings", config.rope_scaling.original_positions}};
   }
-  if (type == "mixtral") {
-    json["num_local_experts"] = shape.experts;
-    json["num_experts_per_tok"] = shape.experts_per_token;
+  if (shape.has_states()) {
+    const DeltaRule& delta = shape.delta;
+    json["linear_num_key_heads"] = delta.key_heads;
+    json["linear_num_value_heads"] = delta.value_heads;
+    json["linear_key_head_dim"] = delta.key_dim;
+    json["linear_value_head_dim"] = delta.value_dim;
+    json["linear_conv_kernel_dim"] = delta.kernel;
+    json["partial_rotary_factor"] = static_cast<double>(shape.rotated) / shape.head_dim;
+    for (int layer = 0; layer < shape.layers; ++layer)
+      json["layer_types"].push_back(delta.layers.contains(layer) ? "linear_attention" : "full_attention");
+    if (type == "qwen3_next") json["num_experts"] = shape.experts;
+    if (shape.experts > 0) {
+      json["norm_topk_prob"] = config.routing.normalised;
+      json["moe_intermediate_size"] = shape.moe_intermediate;
+      json["shared_expert_intermediate_size"] = shape.shared_intermediate;
+      json["mlp_only_layers"] = nlohmann::json::array();
+      shape.dense.for_each([&json](int layer) { json["mlp_only_layers"].push_back(layer); });
+    }
+  }
+  if (shape.experts > 0) json["num_experts_per_tok"] = shape.experts_per_token;
+  if (type == "mixtral") json["num_local_experts"] = shape.experts;
+  if (shape.has_latents() && shape.experts > 0) {
+    const ExpertRouting& routing = config.routing;
+    const bool third = type == "deepseek_v3";
+    json["first_k_dense_replace"] = shape.dense.count();
+    json["moe_layer_freq"] = 1;
+    json["moe_intermediate_size"] = shape.moe_intermediate;
+    json["n_shared_experts"] = nullptr;
+    if (shape.shared_intermediate > 0) json["n_shared_experts"] = shape.shared_intermediate / shape.moe_intermediate;
+    json["topk_method"] = third ? "noaux_tc" : routing.groups > 1 ? "group_limited_greedy" : "greedy";
+    json["scoring_func"] = third ? "sigmoid" : "softmax";
+    json["norm_topk_prob"] = routing.normalised;
+    json["routed_scaling_factor"] = routing.scale;
+    json["n_group"] = routing.groups;
+    json["topk_group"] = routing.groups_per_token;
   }
   return json;
 }

@@ -29,8 +29,8 @@ inline DecoderConfig small_llama() {
   return config;
 }
 
-/// One of each kind: Llama, Llama 3's rotation and tied head, Qwen2, Qwen3, OPT, Mixtral, DeepSeek-V3 and V2 without
-/// experts.
+/// One of each kind: Llama, Llama 3's rotation and tied head, Qwen2, Qwen3, OPT, Mixtral, DeepSeek-V3 with experts
+/// behind a dense layer, V2 without experts, Qwen3-Next with experts and a dense layer, and Qwen3.5.
 inline std::vector<DecoderConfig> small_decoders() {
   std::vector<DecoderConfig> all{small_llama()};
 
@@ -87,13 +87,53 @@ inline std::vector<DecoderConfig> small_decoders() {
                            .original_positions = 64,
                            .kind = RopeScalingKind::yarn,
                            .rotated_factor = 0.1 * std::log(8.0) + 1};
-  all.push_back(deepseek);
+  DecoderConfig routed = deepseek;
+  routed.shape.dense.insert(0);
+  routed.shape.experts = 4;
+  routed.shape.experts_per_token = 2;
+  routed.shape.moe_intermediate = 12;
+  routed.shape.shared_intermediate = 24;
+  routed.mlp = MlpKind::experts;
+  routed.routing = {.score = RouterScore::sigmoid,
+                    .corrected = true,
+                    .scale = 2.5,
+                    .groups = 2,
+                    .groups_per_token = 1,
+                    .group_scores = 2};
+  all.push_back(routed);
 
   DecoderConfig direct = deepseek; // its queries have no rank
   direct.shape.name = "deepseek_v2";
   direct.shape.latent.query_rank = 0;
   direct.rope_scaling = {};
   all.push_back(direct);
+
+  DecoderConfig next = small_llama();
+  next.shape.name = "qwen3_next";
+  next.shape.layers = 3;
+  next.shape.head_dim = 16;
+  next.shape.rotated = 4;
+  next.shape.delta = {.key_heads = 2, .value_heads = 6, .key_dim = 5, .value_dim = 7, .kernel = 3};
+  next.shape.delta.layers.insert(0).insert(2);
+  next.norm = NormKind::rms_offset;
+  next.norm_epsilon = 1e-6F;
+  next.query_key_norm = next.gated_heads = next.joint_states = true;
+  DecoderConfig sparse = next;
+  sparse.shape.layers = 4; // dense and sparse ones with a state, and one that attends
+  sparse.shape.delta.layers.insert(3);
+  sparse.shape.dense.insert(2);
+  sparse.shape.experts = 5;
+  sparse.shape.experts_per_token = 3;
+  sparse.shape.moe_intermediate = 12;
+  sparse.shape.shared_intermediate = 20;
+  sparse.mlp = MlpKind::experts;
+  sparse.gated_shared_experts = true;
+  all.push_back(sparse);
+
+  DecoderConfig apart = next; // a matrix for each projection
+  apart.shape.name = "qwen3_5_text";
+  apart.joint_states = false;
+  all.push_back(apart);
   return all;
 }
 

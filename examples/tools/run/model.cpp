@@ -44,7 +44,9 @@ Expected<std::unique_ptr<Tokenizer>> tokenizer_of(const std::string& folder, [[m
 
 } // namespace
 
-bool is_made(const std::string& name) { return name == "tiny" || name == "tiny-mla" || name == "tiny-delta"; }
+bool is_made(const std::string& name) {
+  return name == "tiny" || name == "tiny-mla" || name == "tiny-mla-experts" || name == "tiny-delta";
+}
 
 std::string model_folder(const std::string& name) { return name == "demo" ? shipped_model(name) : name; }
 
@@ -52,6 +54,7 @@ Expected<LocalModel> open_model(const std::string& name, bool text, std::optiona
                                 const ModelHints& hints) {
   if (name == "tiny") return tiny_model(random.value_or(tiny_llama_seed));
   if (name == "tiny-mla") return tiny_latent_model(random.value_or(tiny_llama_seed));
+  if (name == "tiny-mla-experts") return tiny_latent_experts_model(random.value_or(tiny_llama_seed));
   if (name == "tiny-delta") return tiny_delta_model(random.value_or(tiny_llama_seed));
   const std::string folder = model_folder(name);
   std::error_code ignored;
@@ -60,8 +63,10 @@ Expected<LocalModel> open_model(const std::string& name, bool text, std::optiona
     return flag_error(
         "--model",
         "there is no folder '" + excerpt(folder, 200) + "'" +
-            did_you_mean(name, std::array<std::string_view, 4>{"tiny", "tiny-mla", "tiny-delta", "demo"}),
-        "tiny, tiny-mla, tiny-delta, demo beside this program, or a folder with config.json and *.safetensors; with " +
+            did_you_mean(name,
+                         std::array<std::string_view, 5>{"tiny", "tiny-mla", "tiny-mla-experts", "tiny-delta", "demo"}),
+        "tiny, tiny-mla, tiny-mla-experts, tiny-delta, demo beside this program, or a folder with config.json and "
+        "*.safetensors; with " +
             std::string{hints.by_name} + " a model's name");
   if (!there && text)
     return flag_error("--prompt", name + " with random weights has no tokenizer", "--prompt-ids or --trace");
@@ -91,20 +96,25 @@ std::string models_text() {
                        "                       KV in blocks of 16 tokens of one layer, {} bytes ({} KiB) each\n",
                        layer * weights.config.shape.layers + outer, layer, outer, block, block / 1024);
   };
-  const ModelWeights tiny = tiny_llama(), latent = tiny_latent(), delta = tiny_delta();
-  const ModelShape &shape = tiny.config.shape, &other = latent.config.shape, &states = delta.config.shape;
+  const ModelWeights tiny = tiny_llama(), latent = tiny_latent(), routed = tiny_latent_experts(), delta = tiny_delta();
+  const ModelShape &shape = tiny.config.shape, &other = latent.config.shape, &sparse = routed.config.shape;
+  const ModelShape& states = delta.config.shape;
   return fmt::format(
       "tiny                   a random Llama from a fixed seed: {} layers, {} KV heads of {}, {} query "
       "heads, {} tokens\n{}"
       "tiny-mla               the same with latent attention, as in DeepSeek-V2: per token a latent of {} "
       "and a rotated key of {}\n{}"
-      "tiny-delta             the same with the gated delta rule in {} layers, as in Qwen3-Next: a state of {} heads "
+      "tiny-mla-experts       that with experts in all layers but the first, as in DeepSeek-V3: {} of {} per token, "
+      "and "
+      "shared ones\n{}"
+      "tiny-delta             the Llama with the gated delta rule in {} layers, as in Qwen3-Next: a state of {} heads "
       "of "
       "{} x {}\n{}"
       "demo                   a Llama of 1.4 million parameters, trained on Jane Austen's novels\n",
       shape.layers, shape.kv_heads, shape.head_dim, shape.heads, shape.vocabulary, sizes(tiny), other.latent.rank,
-      other.latent.rotated, sizes(latent), states.delta.layers.count(), states.delta.value_heads, states.delta.key_dim,
-      states.delta.value_dim, sizes(delta));
+      other.latent.rotated, sizes(latent), sparse.experts_per_token, sparse.experts, sizes(routed),
+      states.delta.layers.count(), states.delta.value_heads, states.delta.key_dim, states.delta.value_dim,
+      sizes(delta));
 }
 
 } // namespace running

@@ -11,7 +11,7 @@
 
 namespace running {
 
-/// tiny, tiny-mla or tiny-delta: models without a folder.
+/// tiny, tiny-mla, tiny-mla-experts or tiny-delta: models without a folder.
 bool is_made(const std::string& name);
 
 /// The folder of the model `name`: for demo the one next to the program, for any other name that folder. Not for one
@@ -24,13 +24,13 @@ struct ModelHints {
   const char* without_icu = "--prompt-ids, or a build with ICU"; ///< for a tokenizer that needs ICU
 };
 
-/// `name`: a folder, tiny, tiny-mla, tiny-delta or demo. `text`: whether the tokenizer is needed, too. `random`: seed
-/// of random weights, for a folder that may have none or for a named model.
+/// `name`: a folder, one that `is_made`, or demo. `text`: whether the tokenizer is needed, too. `random`: seed of
+/// random weights, for a folder that may have none or for a named model.
 sluice::Expected<sluice::LocalModel> open_model(const std::string& name, bool text,
                                                 std::optional<std::uint64_t> random = std::nullopt,
                                                 const ModelHints& hints = {});
 
-/// Descriptions of tiny, tiny-mla, tiny-delta and demo.
+/// Descriptions of those that are made, and of demo.
 std::string models_text();
 
 } // namespace running

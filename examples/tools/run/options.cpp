@@ -53,8 +53,8 @@ void add_requests(Flags& flags, Options& options) {
   CLI::App& app = flags.app();
   app.add_option("--model", options.model,
                  "a Hugging Face folder (config.json, *.safetensors, tokenizer.json), tiny: a small random Llama, "
-                 "tiny-mla: one with latent attention, tiny-delta: one with the gated delta rule, or demo: a small "
-                 "trained Llama")
+                 "tiny-mla: one with latent attention, tiny-mla-experts: with experts too, tiny-delta: one with the "
+                 "gated delta rule, or demo: a small trained Llama")
       ->capture_default_str();
   flags.whole(
       "--random-weights", options.random_weights, 0, std::numeric_limits<std::int64_t>::max(),
@@ -203,7 +203,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_flag("--runs", options.runs,
                "run after run: each line of standard input is a JSON array of this program's flags, answered by a line "
                "as from --json, or by one with an error; the weights stay in memory for runs with the same model");
-  app.add_flag("--list", options.list, "name the systems, describe tiny, tiny-mla, tiny-delta and demo, and stop");
+  app.add_flag("--list", options.list, "name the systems, describe the models that need no folder, and stop");
   app.add_flag("--verbose", options.verbose, "print measurements and how memory is divided to standard error");
   if (const std::optional<int> status = flags.parse(argc, argv)) return status;
   options.command = engines::program_name();

@@ -38,8 +38,8 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   app.add_option("--model", options.run.model,
                  "demo: a small Llama that speaks and comes with the repository; a Hugging Face folder (config.json, "
                  "*.safetensors, tokenizer.json); tiny: a small random Llama; tiny-mla: one with latent attention; "
-                 "tiny-delta: one with the gated delta rule. With "
-                 "--simulate a model by name")
+                 "tiny-mla-experts: with experts too; tiny-delta: one with the gated delta rule. With --simulate a "
+                 "model by name")
       ->capture_default_str();
   app.add_option("--name", options.name, "what clients call the model (default: its folder's name)");
   running::add_machine(flags, options.run);

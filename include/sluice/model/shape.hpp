@@ -78,13 +78,16 @@ struct ModelShape {
   bool tied_embeddings = false; ///< the output head is the embedding's matrix
   int weight_element_bytes = 2; ///< half precision; 1 for 8-bit weights, 4 for single precision
   int kv_element_bytes = 2;
-  Tokens max_context{0};      ///< the longest context it was made for; 0: unknown. Nothing refuses a longer one
-  Tokens attention_window{0}; ///< tokens that each token attends to, if fewer; 0: all. Costs do not know it: KV and
-                              ///< attention of longer contexts are upper bounds
-  StoredWeights stored{};     ///< of a quantised checkpoint
-  LatentAttention latent{};   ///< with a rank, `kv_heads` is 1, and `head_dim` the size of a head's Q and K
-  int rotated = 0;            ///< numbers of a head's Q and K that rotate, its first ones; 0: all
-  DeltaRule delta{};          ///< with layers of it; parameters and costs count each layer as one with attention
+  Tokens max_context{0};       ///< the longest context it was made for; 0: unknown. Nothing refuses a longer one
+  Tokens attention_window{0};  ///< tokens that each token attends to, if fewer; 0: all. Costs do not know it: KV and
+                               ///< attention of longer contexts are upper bounds
+  StoredWeights stored{};      ///< of a quantised checkpoint
+  LatentAttention latent{};    ///< with a rank, `kv_heads` is 1, and `head_dim` the size of a head's Q and K
+  int rotated = 0;             ///< numbers of a head's Q and K that rotate, its first ones; 0: all
+  DeltaRule delta{};           ///< with layers of it; parameters and costs count each layer as one with attention
+  int shared_intermediate = 0; ///< beside routed experts, of the shared ones, which every token passes; 0: none
+  LayerSet dense{};            ///< layers with a dense MLP beside layers of experts; parameters and costs count each
+                               ///< layer as one of experts
 
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
 
@@ -119,12 +122,17 @@ struct ModelShape {
     return (gated_mlp ? std::int64_t{3} : std::int64_t{2}) * hidden * (experts > 0 ? moe_intermediate : mlp);
   }
   [[nodiscard]] constexpr std::int64_t router_parameters() const { return std::int64_t{experts} * hidden; }
+  [[nodiscard]] constexpr std::int64_t shared_parameters() const {
+    return std::int64_t{3} * hidden * shared_intermediate;
+  }
   [[nodiscard]] constexpr std::int64_t layer_parameters() const {
-    return attention_parameters() + router_parameters() + expert_parameters() * (experts > 0 ? experts : 1);
+    return attention_parameters() + router_parameters() + shared_parameters() +
+           expert_parameters() * (experts > 0 ? experts : 1);
   }
   /// Parameters of one layer that one token passes through.
   [[nodiscard]] constexpr std::int64_t active_layer_parameters() const {
-    return attention_parameters() + router_parameters() + expert_parameters() * (experts > 0 ? experts_per_token : 1);
+    return attention_parameters() + router_parameters() + shared_parameters() +
+           expert_parameters() * (experts > 0 ? experts_per_token : 1);
   }
 
   // Parameters of the whole ---------------------------------------------------------------------------------------
@@ -173,7 +181,7 @@ struct ModelShape {
     if (quantised())
       return Bytes{stored.attention + stored.router +
                    static_cast<std::int64_t>(static_cast<double>(stored.expert) * experts_touched(tokens))};
-    const double read = static_cast<double>(attention_parameters() + router_parameters()) +
+    const double read = static_cast<double>(attention_parameters() + router_parameters() + shared_parameters()) +
                         static_cast<double>(expert_parameters()) * experts_touched(tokens);
     return Bytes{static_cast<std::int64_t>(read * weight_element_bytes)};
   }
@@ -254,6 +262,7 @@ inline Status check(const ModelShape& shape, const std::string& where) {
       {"the part of a head that rotates", shape.rotated, 0, shape.head_dim},
       {"the vocabulary", shape.vocabulary, 1, 1 << 24},
       {"the number of experts", shape.experts, 0, 1 << 12},
+      {"the MLP size of the shared experts", shape.shared_intermediate, 0, shape.experts > 0 ? wide : 0},
       {"the size of a weight in bytes", shape.weight_element_bytes, 1, 4},
       {"the size of a KV element in bytes", shape.kv_element_bytes, 1, 4},
   };
@@ -302,8 +311,15 @@ inline Status check(const ModelShape& shape, const std::string& where) {
       !status) {
     return status;
   }
-  return detail::check_shape_field({"the number of experts per token", shape.experts_per_token, 1, shape.experts},
-                                   where);
+  const detail::ShapeField routed[] = {
+      {"the number of experts per token", shape.experts_per_token, 1, shape.experts},
+      {"the highest layer with a dense MLP", shape.dense.highest(), -1, shape.layers - 1},
+  };
+  for (const detail::ShapeField& field : routed) {
+    if (Status status = detail::check_shape_field(field, where); !status) return status;
+  }
+  if (shape.dense.empty()) return {};
+  return detail::check_shape_field({"the MLP size", shape.mlp, 1, wide}, where);
 }
 
 // tensor_shard: the part of a model that one device of a tensor-parallel group stores and computes.
@@ -329,10 +345,14 @@ inline Expected<ModelShape> tensor_shard(const ModelShape& whole, int degree, co
   const int mlp = whole.experts > 0 ? whole.moe_intermediate : whole.mlp;
   if (mlp % degree != 0)
     return refuse("the " + std::to_string(mlp) + " columns of the MLP" + of, "a number that divides them");
+  if (whole.shared_intermediate % degree != 0)
+    return refuse("the " + std::to_string(whole.shared_intermediate) + " columns of the shared experts" + of,
+                  "a number that divides them");
   ModelShape shard = whole;
   shard.heads = whole.heads / degree;
   shard.kv_heads = std::max(1, whole.kv_heads / degree);
   (whole.experts > 0 ? shard.moe_intermediate : shard.mlp) = mlp / degree;
+  shard.shared_intermediate = whole.shared_intermediate / degree;
   shard.vocabulary = (whole.vocabulary + degree - 1) / degree;
   if (whole.quantised()) { // scales are divided with their weights
     const auto part = [](std::int64_t bytes, std::int64_t kept, std::int64_t parameters) {

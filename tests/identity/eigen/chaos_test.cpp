@@ -22,13 +22,16 @@ class LateByChance final : public WorldOf<RealBackend> {
   Random random_;
 };
 
-/// A random trial; in about every other one the model has latent attention, and in every sixth states. The numbers of
-/// `random` that follow are the same in all cases.
+/// A random trial; in about every other one the model has latent attention, half of these with experts, and in every
+/// sixth states. The numbers of `random` that follow are the same in all cases.
 RealTrial draw_here(Random& random) {
   RealTrial trial = random_real_trial(random);
   const std::size_t seed = trial.prompts.front().size();
   if (seed % 6 == 1) trial.weights = random_weights(with_states(trial.weights.config), seed);
-  if (seed % 2 == 0) trial.weights = random_weights(with_latents(trial.weights.config), seed);
+  if (seed % 2 == 0) {
+    const DecoderConfig latents = with_latents(trial.weights.config);
+    trial.weights = random_weights(seed % 4 == 0 ? with_experts(latents, seed % 8 == 0) : latents, seed);
+  }
   return trial;
 }
 

@@ -95,16 +95,50 @@ inline DecoderConfig with_latents(DecoderConfig config) {
   return config;
 }
 
-/// The same with the gated delta rule in two of three layers. A state has 268 or 312 numbers, more than a block's K and
-/// V have with 2 KV heads (256), and less than with 4.
+/// A trial's decoder with experts behind a dense layer, chosen as in DeepSeek-V3 or as in V2, and shared ones. A dense
+/// layer is smaller than the others, and takes as much room.
+inline DecoderConfig with_experts(DecoderConfig config, bool third) {
+  config.mlp = MlpKind::experts;
+  config.shape.dense.insert(0);
+  config.shape.experts = 6;
+  config.shape.experts_per_token = 2;
+  config.shape.moe_intermediate = 16;
+  config.shape.shared_intermediate = 32;
+  config.routing.normalised = third;
+  config.routing.scale = third ? 2.5 : 1;
+  config.routing.groups = 3;
+  config.routing.groups_per_token = 2;
+  if (third) {
+    config.routing.score = RouterScore::sigmoid;
+    config.routing.corrected = true;
+    config.routing.group_scores = 2;
+  }
+  return config;
+}
+
+/// A trial's decoder with the gated delta rule in two of three layers, in every other model with the joint projections
+/// and the experts of Qwen3-Next. A state has 268 to 344 numbers, more than a block's K and V have with 2 KV heads
+/// (256), and less than with 4.
 inline DecoderConfig with_states(DecoderConfig config) {
   config.shape.rotated = 8;
-  config.shape.delta = {
-      .key_heads = 1, .value_heads = 2, .key_dim = 8, .value_dim = 14, .kernel = 2 + config.shape.layers % 2};
+  config.joint_states = config.shape.hidden > 40;
+  config.shape.delta = {.key_heads = config.joint_states ? 2 : 1,
+                        .value_heads = 2,
+                        .key_dim = 8,
+                        .value_dim = 14,
+                        .kernel = 2 + config.shape.layers % 2};
   for (int layer = 0; layer < config.shape.layers; ++layer)
     if (layer % 3 != 2) config.shape.delta.layers.insert(layer);
   config.norm = NormKind::rms_offset;
   config.query_key_norm = config.gated_heads = true;
+  if (!config.joint_states) return config;
+  config.mlp = MlpKind::experts;
+  config.shape.dense.insert(1);
+  config.shape.experts = 5;
+  config.shape.experts_per_token = 2;
+  config.shape.moe_intermediate = 16;
+  config.shape.shared_intermediate = 24;
+  config.gated_shared_experts = true;
   return config;
 }
 

@@ -107,18 +107,44 @@ TEST_CASE("absent fields have Hugging Face's defaults") {
   CHECK(decoder_of(with(config_of_family("qwen2"), {{"use_sliding_window", false}, {"sliding_window", 64}})).qkv_bias);
 }
 
-TEST_CASE("DeepSeek-V2-Lite's sizes and YaRN are read as its own code reads them, without its experts") {
+TEST_CASE("DeepSeek-V2-Lite's sizes, experts and YaRN are read as its own code reads them") {
   const json lite = json::parse(R"({"attention_bias": false, "bos_token_id": 100000, "eos_token_id": 100001,
     "first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 2048, "intermediate_size": 10944,
     "kv_lora_rank": 512, "max_position_embeddings": 163840, "model_type": "deepseek_v2",
-    "moe_intermediate_size": 1408, "moe_layer_freq": 1, "n_routed_experts": 64, "n_shared_experts": 2,
-    "num_attention_heads": 16, "num_experts_per_tok": 6, "num_hidden_layers": 27, "num_key_value_heads": 16,
+    "moe_intermediate_size": 1408, "moe_layer_freq": 1, "n_group": 1, "n_routed_experts": 64, "n_shared_experts": 2,
+    "norm_topk_prob": false, "num_attention_heads": 16, "num_experts_per_tok": 6, "num_hidden_layers": 27, "num_key_value_heads": 16,
     "q_lora_rank": null, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06,
     "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707,
     "original_max_position_embeddings": 4096, "type": "yarn"}, "rope_theta": 10000, "tie_word_embeddings": false,
+    "routed_scaling_factor": 1.0, "scoring_func": "softmax", "topk_group": 1, "topk_method": "greedy",
     "torch_dtype": "bfloat16", "v_head_dim": 128, "vocab_size": 102400})");
-  CHECK(error_of(lite) == "config.json: n_routed_experts is 64, from layer 1 on; expected dense layers alone: null, or "
-                          "a first_k_dense_replace of all 27 layers");
+  const DecoderConfig whole = decoder_of(lite);
+  CHECK(whole.mlp == MlpKind::experts);
+  CHECK(whole.shape.dense == LayerSet::all(1));
+  CHECK(whole.shape.experts == 64);
+  CHECK(whole.shape.experts_per_token == 6);
+  CHECK(whole.shape.moe_intermediate == 1408);
+  CHECK(whole.shape.shared_intermediate == 2816);
+  CHECK(whole.routing == ExpertRouting{.normalised = false});
+  // The other published sizes: DeepSeek-V2, and V3's routing.
+  const json limited{{"topk_method", "group_limited_greedy"}, {"n_group", 8}, {"topk_group", 3}};
+  CHECK(decoder_of(with(lite, limited)).routing ==
+        ExpertRouting{.normalised = false, .groups = 8, .groups_per_token = 3});
+  const json third{{"model_type", "deepseek_v3"},
+                   {"topk_method", "noaux_tc"},
+                   {"scoring_func", "sigmoid"},
+                   {"norm_topk_prob", true},
+                   {"routed_scaling_factor", 2.5},
+                   {"n_group", 8},
+                   {"topk_group", 4}};
+  CHECK(decoder_of(with(lite, third)).routing == ExpertRouting{.score = RouterScore::sigmoid,
+                                                               .corrected = true,
+                                                               .normalised = true,
+                                                               .scale = 2.5,
+                                                               .groups = 8,
+                                                               .groups_per_token = 4,
+                                                               .group_scores = 2});
+  CHECK(decoder_of(with(lite, {{"n_shared_experts", nullptr}})).shape.shared_intermediate == 0);
   for (const json& dense : {json{{"n_routed_experts", nullptr}}, json{{"first_k_dense_replace", 27}}}) {
     const DecoderConfig decoder = decoder_of(with(lite, dense));
     const ModelShape& shape = decoder.shape;
@@ -137,6 +163,141 @@ TEST_CASE("DeepSeek-V2-Lite's sizes and YaRN are read as its own code reads them
     CHECK(scaling.rotated_factor == 1);                                    // both mscales are equal
     CHECK(scaling.score_factor == doctest::Approx(1.58962).epsilon(1e-5)); // (0.0707 ln 40 + 1)^2
   }
+}
+
+TEST_CASE("Qwen3-Next's sizes are read as its class reads them") {
+  json next = json::parse(R"({"attention_bias": false, "bos_token_id": 151643, "decoder_sparse_step": 1,
+    "eos_token_id": 151645, "full_attention_interval": 4, "head_dim": 256, "hidden_act": "silu", "hidden_size": 2048,
+    "intermediate_size": 5120, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32, "linear_value_head_dim": 128, "max_position_embeddings": 262144,
+    "mlp_only_layers": [], "model_type": "qwen3_next", "moe_intermediate_size": 512, "norm_topk_prob": true,
+    "num_attention_heads": 16, "num_experts": 512, "num_experts_per_tok": 10, "num_hidden_layers": 48,
+    "num_key_value_heads": 2, "partial_rotary_factor": 0.25, "rms_norm_eps": 1e-06, "rope_scaling": null,
+    "rope_theta": 10000000, "shared_expert_intermediate_size": 512, "tie_word_embeddings": false,
+    "torch_dtype": "bfloat16", "vocab_size": 151936})");
+  const DecoderConfig published = decoder_of(next);
+  CHECK(published.mlp == MlpKind::experts);
+  CHECK(published.shape.experts == 512);
+  CHECK(published.shape.experts_per_token == 10);
+  CHECK(published.shape.moe_intermediate == 512);
+  CHECK(published.shape.shared_intermediate == 512);
+  CHECK(published.shape.dense.empty());
+  CHECK(published.gated_shared_experts);
+  CHECK(published.routing == ExpertRouting{});
+  CHECK_FALSE(decoder_of(with(next, {{"norm_topk_prob", false}})).routing.normalised);
+  const LayerSet others =
+      decoder_of(with(next, {{"decoder_sparse_step", 5}, {"mlp_only_layers", {4, 9, 0}}})).shape.dense;
+  CHECK(others.count() == 41);
+  CHECK(others.contains(4));
+  CHECK_FALSE(others.contains(14));
+  json sparse = next;
+  sparse.erase("intermediate_size"); // of dense layers alone
+  CHECK(error_of(sparse) == "none");
+  CHECK(error_of(with(sparse, {{"mlp_only_layers", {7}}})) ==
+        "config.json: intermediate_size is missing; expected a whole number from 1 to 262144");
+  json all = json::array();
+  for (int layer = 0; layer < 48; ++layer) all.push_back(layer);
+  for (const json& dense : {json{{"num_experts", 0}}, json{{"mlp_only_layers", all}}}) {
+    const DecoderConfig decoder = decoder_of(with(next, dense));
+    const ModelShape& shape = decoder.shape;
+    CHECK(shape.delta.layers.count() == 36);
+    CHECK(shape.delta.layers.contains(2));
+    CHECK_FALSE(shape.delta.layers.contains(3));
+    CHECK(shape.delta.channels() == 8192);
+    CHECK(shape.delta.kernel == 4);
+    CHECK(shape.kv_heads == 2);
+    CHECK(shape.rotated == 64);
+    CHECK(shape.mlp == 5120);
+    CHECK(shape.experts == 0);
+    CHECK(decoder.norm == NormKind::rms_offset);
+    CHECK(decoder.query_key_norm);
+    CHECK(decoder.gated_heads);
+    CHECK(decoder.joint_states);
+    CHECK(decoder.rope_theta == 1e7);
+  }
+  next["num_experts"] = 0;
+  // What newer files write: layers by name, and the rotation in one object, of which text has one position a token.
+  json named{{"layer_types", json::array()},
+             {"rope_parameters",
+              {{"rope_type", "default"},
+               {"rope_theta", 1e7},
+               {"partial_rotary_factor", 0.25},
+               {"mrope_section", {11, 11, 10}}}}};
+  for (int layer = 0; layer < 48; ++layer)
+    named["layer_types"].push_back(layer % 4 == 3 ? "full_attention" : "linear_attention");
+  json newer = with(next, named);
+  for (const char* field : {"full_attention_interval", "partial_rotary_factor", "rope_theta"}) newer.erase(field);
+  CHECK(decoder_of(newer) == decoder_of(next));
+  next.erase("partial_rotary_factor");
+  CHECK(decoder_of(next).shape.rotated == 64); // the class's own factor
+}
+
+TEST_CASE("Qwen3-Next's values that no decoder can have are refused by name") {
+  const struct {
+    json changes;
+    const char* error;
+  } wrong[] = {
+      {{{"linear_conv_kernel_dim", 0}}, "linear_conv_kernel_dim is 0; expected a whole number from 1 to 262144"},
+      {{{"linear_conv_kernel_dim", 1}}, "the length of a convolution is 1; expected a whole number from 2 to 8"},
+      {{{"linear_num_value_heads", 5}},
+       "5 value heads cannot share 2 key heads; expected a number of value heads that the key heads divide"},
+      {{{"linear_key_head_dim", nullptr}}, "linear_key_head_dim is missing; expected a whole number from 1 to 262144"},
+      {{{"layer_types", {"linear_attention"}}},
+       "layer_types is no such list; expected linear_attention or full_attention for each of 4 layers"},
+      {{{"layer_types", {"linear_attention", "sliding_attention", "full_attention", "full_attention"}}},
+       "layer_types names '\"sliding_attention\"'; expected linear_attention or full_attention for each of 4 layers"},
+      {{{"layer_types", nullptr}},
+       "layer_types and full_attention_interval are missing; expected linear_attention or full_attention for each of 4 "
+       "layers"},
+      {{{"layer_types", nullptr}, {"full_attention_interval", 0}},
+       "full_attention_interval is 0; expected a whole number from 1 to 262144"},
+      {{{"layer_types", nullptr}, {"full_attention_interval", 1}},
+       "no layer keeps a state; expected layers of linear_attention, and layers of full_attention between them"},
+      {{{"layer_types", nullptr}, {"full_attention_interval", 5}},
+       "every layer keeps a state; expected layers of linear_attention, and layers of full_attention between them"},
+      {{{"num_hidden_layers", 129}}, "num_hidden_layers is 129; expected a whole number from 1 to 128"},
+      {{{"attn_output_gate", false}}, "attn_output_gate is false; expected true"},
+      {{{"attention_bias", true}}, "attention_bias is true; expected false"},
+      {{{"output_gate_type", "sigmoid"}}, "output_gate_type is 'sigmoid'; expected swish"},
+      {{{"partial_rotary_factor", 0.2}},
+       "3 of a head's 16 numbers rotate, by partial_rotary_factor; expected an even number, for pairs rotate"},
+      {{{"partial_rotary_factor", 0}},
+       "0 of a head's 16 numbers rotate, by partial_rotary_factor; expected an even number, for pairs rotate"},
+      {{{"partial_rotary_factor", 1.5}}, "partial_rotary_factor is 1.5; expected a number from 0 to 1"},
+      {{{"rope_parameters", {{"partial_rotary_factor", 0.5}}}},
+       "rope_parameters: partial_rotary_factor differs from that outside, or from 0.25 if there is none; expected one "
+       "factor: libraries read two differently"},
+      {{{"rope_scaling", {{"rope_type", "llama3"}}}},
+       "rope_scaling: the rotation's kind is 'llama3'; expected default"},
+      {{{"num_experts", nullptr}}, "num_experts is missing; expected a whole number from 0 to 4096"},
+      {{{"mlp_only_layers", {0, 4}}}, "mlp_only_layers is or holds 4; expected layers from 0 to 3"},
+      {{{"num_experts_per_tok", 6}}, "num_experts_per_tok is 6; expected a whole number from 1 to 5"},
+      {{{"moe_intermediate_size", 0}}, "moe_intermediate_size is 0; expected a whole number from 1 to 262144"},
+      {{{"shared_expert_intermediate_size", nullptr}},
+       "shared_expert_intermediate_size is missing; expected a whole number from 1 to 262144"},
+      {{{"decoder_sparse_step", 0}}, "decoder_sparse_step is 0; expected a whole number from 1 to 262144"},
+  };
+  for (const auto& row : wrong) {
+    std::string error = error_of(with(config_of_family("qwen3_next"), row.changes));
+    for (std::size_t at; (at = error.find("config.json: ")) != std::string::npos;) error.erase(at, 13);
+    CHECK(error == row.error);
+  }
+}
+
+TEST_CASE(
+    "choices of experts of DeepSeek-V2 that libraries read differently, or that nothing chooses so, are refused") {
+  json config = config_of_family("deepseek_v3");
+  config.update({{"model_type", "deepseek_v2"}, {"topk_method", "group_limited_greedy"}, {"scoring_func", "softmax"}});
+  CHECK(error_of(config) == "config.json: norm_topk_prob is true; expected false: libraries read it differently");
+  config["norm_topk_prob"] = false;
+  CHECK(error_of(config) == "none");
+  CHECK(error_of(with(config, {{"topk_method", "noaux_tc"}})) ==
+        "config.json: topk_method is 'noaux_tc'; expected greedy or group_limited_greedy");
+  CHECK(error_of(with(config, {{"scoring_func", "sigmoid"}})) ==
+        "config.json: scoring_func is 'sigmoid'; expected softmax");
+  CHECK(error_of(with(config, {{"n_group", 3}})) ==
+        "config.json: n_group is 3; expected a number that divides n_routed_experts: 4");
+  CHECK(error_of(with(config, {{"n_group", 3}, {"topk_method", "greedy"}})) == "none"); // it has no groups
 }
 
 TEST_CASE("windows are those of Hugging Face's classes, and none where no context exceeds them") {
@@ -213,6 +374,36 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
       {"deepseek_v3",
        {{"num_key_value_heads", 2}},
        "config.json: num_key_value_heads is 2; expected num_attention_heads, as all heads read one latent: 4"},
+      {"deepseek_v3",
+       {{"topk_method", "group_limited_greedy"}},
+       "config.json: topk_method is 'group_limited_greedy'; expected noaux_tc"},
+      {"deepseek_v3", {{"scoring_func", "softmax"}}, "config.json: scoring_func is 'softmax'; expected sigmoid"},
+      {"deepseek_v3",
+       {{"n_group", 3}},
+       "config.json: n_group is 3; expected a number that divides n_routed_experts: 4"},
+      {"deepseek_v3",
+       {{"n_group", 4}},
+       "config.json: n_group is 4; expected groups of two experts at least, of n_routed_experts: 4"},
+      {"deepseek_v3", {{"topk_group", 3}}, "config.json: topk_group is 3; expected a whole number from 1 to 2"},
+      {"deepseek_v3",
+       {{"num_experts_per_tok", 3}},
+       "config.json: num_experts_per_tok is 3; expected at most the experts of topk_group groups: 2"},
+      {"deepseek_v3",
+       {{"num_experts_per_tok", 5}},
+       "config.json: num_experts_per_tok is 5; expected a whole number from 1 to 4"},
+      {"deepseek_v3", {{"norm_topk_prob", nullptr}}, "config.json: norm_topk_prob is missing; expected true or false"},
+      {"deepseek_v3",
+       {{"routed_scaling_factor", 0}},
+       "config.json: routed_scaling_factor is 0; expected a positive number"},
+      {"deepseek_v3",
+       {{"n_shared_experts", 0}},
+       "config.json: n_shared_experts is 0; expected a whole number from 1 to 4096"},
+      {"deepseek_v3",
+       {{"first_k_dense_replace", nullptr}},
+       "config.json: first_k_dense_replace is missing; expected a whole number from 0 to 262144"},
+      {"deepseek_v3",
+       {{"moe_layer_freq", 2}},
+       "config.json: moe_layer_freq is not 1; expected 1: libraries read others differently"},
       {"deepseek_v3", {{"index_topk", 2048}}, "config.json: index_topk is set; expected attention to all tokens"},
       {"deepseek_v3",
        {{"qk_rope_head_dim", 3}},
@@ -239,11 +430,11 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
       {"llama",
        {{"model_type", "gpt2"}},
        "config.json: model_type is 'gpt2'; expected deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, "
-       "qwen2 or qwen3"},
+       "qwen2, qwen3, qwen3_5_text or qwen3_next"},
       {"llama",
        {{"model_type", nullptr}},
        "config.json: model_type is missing; expected deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, "
-       "qwen2 or qwen3"},
+       "qwen2, qwen3, qwen3_5_text or qwen3_next"},
       // What sluice-compare simulates but the decoder cannot compute: programs that compute do not offer it.
       {"llama", {{"torch_dtype", "int8"}}, "config.json: torch_dtype is 'int8'; expected float32, float16 or bfloat16"},
       {"llama",
@@ -252,7 +443,7 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
       {"mixtral",
        {{"model_type", "qwen3_moe"}, {"num_experts", 4}, {"moe_intermediate_size", 8}},
        "config.json: model_type is 'qwen3_moe'; expected deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, "
-       "qwen2 or qwen3"},
+       "qwen2, qwen3, qwen3_5_text or qwen3_next"},
   };
   for (const auto& row : wrong) CHECK(error_of(with(config_of_family(row.family), row.changes)) == row.error);
 }

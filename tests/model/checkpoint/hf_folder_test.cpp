@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -46,14 +47,13 @@ bool same(const Matrix& a, const Matrix& b) {
 bool same(const ModelWeights& a, const ModelWeights& b) {
   bool equal = same(a.embedding, b.embedding) && same(a.positions, b.positions) && same(a.final_norm, b.final_norm) &&
                same(a.final_norm_bias, b.final_norm_bias) && same(a.head, b.head) &&
-               a.layers.size() == b.layers.size() && a.layout.places.size() == b.layout.places.size() &&
-               a.layout.bytes == b.layout.bytes;
-  for (std::size_t layer = 0; equal && layer < a.layers.size(); ++layer)
-    for (std::size_t i = 0; i < a.layers[layer].size(); ++i) {
-      const TensorPlace& place = a.layout.places[i];
-      equal = equal && b.layout.places[i].type == place.type && b.layout.places[i].offset == place.offset &&
-              std::memcmp(a.layers[layer][i], b.layers[layer][i], static_cast<std::size_t>(place.bytes())) == 0;
-    }
+               a.layers.size() == b.layers.size() && a.layout.bytes == b.layout.bytes;
+  for (std::size_t layer = 0; equal && layer < a.layers.size(); ++layer) {
+    const std::vector<TensorPlace>& places = a.layout_at(static_cast<int>(layer)).places;
+    equal = places == b.layout_at(static_cast<int>(layer)).places;
+    for (std::size_t i = 0; equal && i < places.size(); ++i)
+      equal = std::memcmp(a.layers[layer][i], b.layers[layer][i], static_cast<std::size_t>(places[i].bytes())) == 0;
+  }
   return equal;
 }
 
@@ -113,12 +113,40 @@ TEST_CASE("tensors have Hugging Face's names") {
         "model.layers.1.mlp.down_proj.weight"},
        {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"}},
       {"deepseek_v3",
-       {"model.layers.1.input_layernorm.weight", "model.layers.1.self_attn.q_a_proj.weight",
-        "model.layers.1.self_attn.q_a_layernorm.weight", "model.layers.1.self_attn.q_b_proj.weight",
-        "model.layers.1.self_attn.kv_a_proj_with_mqa.weight", "model.layers.1.self_attn.kv_a_layernorm.weight",
-        "model.layers.1.self_attn.kv_b_proj.weight", "model.layers.1.self_attn.o_proj.weight",
-        "model.layers.1.post_attention_layernorm.weight", "model.layers.1.mlp.gate_proj.weight",
-        "model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.down_proj.weight"},
+       {"model.layers.1.input_layernorm.weight",
+        "model.layers.1.self_attn.q_a_proj.weight",
+        "model.layers.1.self_attn.q_a_layernorm.weight",
+        "model.layers.1.self_attn.q_b_proj.weight",
+        "model.layers.1.self_attn.kv_a_proj_with_mqa.weight",
+        "model.layers.1.self_attn.kv_a_layernorm.weight",
+        "model.layers.1.self_attn.kv_b_proj.weight",
+        "model.layers.1.self_attn.o_proj.weight",
+        "model.layers.1.post_attention_layernorm.weight",
+        "model.layers.1.mlp.gate.weight",
+        "model.layers.1.mlp.gate.e_score_correction_bias",
+        "model.layers.1.mlp.experts.0.gate_proj.weight",
+        "model.layers.1.mlp.experts.0.up_proj.weight",
+        "model.layers.1.mlp.experts.0.down_proj.weight",
+        "model.layers.1.mlp.experts.1.gate_proj.weight",
+        "model.layers.1.mlp.experts.1.up_proj.weight",
+        "model.layers.1.mlp.experts.1.down_proj.weight",
+        "model.layers.1.mlp.experts.2.gate_proj.weight",
+        "model.layers.1.mlp.experts.2.up_proj.weight",
+        "model.layers.1.mlp.experts.2.down_proj.weight",
+        "model.layers.1.mlp.experts.3.gate_proj.weight",
+        "model.layers.1.mlp.experts.3.up_proj.weight",
+        "model.layers.1.mlp.experts.3.down_proj.weight",
+        "model.layers.1.mlp.shared_experts.gate_proj.weight",
+        "model.layers.1.mlp.shared_experts.up_proj.weight",
+        "model.layers.1.mlp.shared_experts.down_proj.weight"},
+       {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"}},
+      {"qwen3_5_text", // keeps a state in layers 0 and 2; those of layer 1 are Qwen3's
+       {"model.layers.1.input_layernorm.weight", "model.layers.1.self_attn.q_proj.weight",
+        "model.layers.1.self_attn.k_proj.weight", "model.layers.1.self_attn.v_proj.weight",
+        "model.layers.1.self_attn.o_proj.weight", "model.layers.1.self_attn.q_norm.weight",
+        "model.layers.1.self_attn.k_norm.weight", "model.layers.1.post_attention_layernorm.weight",
+        "model.layers.1.mlp.gate_proj.weight", "model.layers.1.mlp.up_proj.weight",
+        "model.layers.1.mlp.down_proj.weight"},
        {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"}},
       {"opt",
        {"model.decoder.layers.1.self_attn_layer_norm.weight", "model.decoder.layers.1.self_attn_layer_norm.bias",
@@ -143,6 +171,16 @@ TEST_CASE("tensors have Hugging Face's names") {
     CHECK(layer == family.layer);
     CHECK(outer == family.outer);
   }
+  std::set<std::string> sparse, dense;
+  for (const WrittenTensor& tensor : testing::tensors_of(small_model("qwen3_next"))) {
+    if (tensor.name.find("layers.1.mlp.") != std::string::npos) sparse.insert(tensor.name.substr(19));
+    if (tensor.name.find("layers.2.mlp.") != std::string::npos) dense.insert(tensor.name.substr(19));
+  }
+  CHECK(dense == std::set<std::string>{"gate_proj.weight", "up_proj.weight", "down_proj.weight"});
+  CHECK(sparse.size() == 1 + 5 * 3 + 1 + 3);
+  for (const char* name : {"gate.weight", "experts.4.gate_proj.weight", "experts.0.down_proj.weight",
+                           "shared_expert.up_proj.weight", "shared_expert_gate.weight"})
+    CHECK(sparse.count(name) == 1);
   std::set<std::string> mixtral;
   for (const WrittenTensor& tensor : testing::tensors_of(small_model("mixtral")))
     if (tensor.name.find("layers.1.block") != std::string::npos) mixtral.insert(tensor.name);
@@ -150,6 +188,28 @@ TEST_CASE("tensors have Hugging Face's names") {
   CHECK(mixtral.count("model.layers.1.block_sparse_moe.gate.weight") == 1);
   for (const char* of : {"w1", "w2", "w3"})
     CHECK(mixtral.count(std::string{"model.layers.1.block_sparse_moe.experts.4."} + of + ".weight") == 1);
+}
+
+TEST_CASE("a layer that keeps a state has the names and shapes of Qwen3-Next's classes, or of Qwen3.5's") {
+  using Shape = std::vector<std::int64_t>;
+  const std::map<std::string, Shape> both{{"conv1d.weight", {62, 1, 3}},
+                                          {"dt_bias", {6}},
+                                          {"A_log", {6}},
+                                          {"norm.weight", {7}},
+                                          {"out_proj.weight", {24, 42}}};
+  const std::map<std::string, Shape> joint{{"in_proj_qkvz.weight", {104, 24}}, {"in_proj_ba.weight", {12, 24}}};
+  const std::map<std::string, Shape> apart{{"in_proj_qkv.weight", {62, 24}},
+                                           {"in_proj_z.weight", {42, 24}},
+                                           {"in_proj_b.weight", {6, 24}},
+                                           {"in_proj_a.weight", {6, 24}}};
+  for (const bool next : {true, false}) {
+    std::map<std::string, Shape> expected = both, found;
+    expected.insert((next ? joint : apart).begin(), (next ? joint : apart).end());
+    const std::string start = "model.layers.2.linear_attn.";
+    for (const WrittenTensor& tensor : testing::tensors_of(small_model(next ? "qwen3_next" : "qwen3_5_text")))
+      if (tensor.name.rfind(start, 0) == 0) found[tensor.name.substr(start.size())] = tensor.shape;
+    CHECK(found == expected);
+  }
 }
 
 TEST_CASE("checkpoints of each family and type are read back in place") {

@@ -7,6 +7,7 @@
 #include "support/small_decoders.hpp"
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -45,8 +46,9 @@ std::uint64_t digest(const std::byte* at, std::int64_t bytes, std::uint64_t hash
 
 std::uint64_t digest(const ModelWeights& weights) {
   std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const std::vector<const std::byte*>& layer : weights.layers)
-    for (std::size_t i = 0; i < layer.size(); ++i) hash = digest(layer[i], weights.layout.places[i].bytes(), hash);
+  for (std::size_t layer = 0; layer < weights.layers.size(); ++layer)
+    for (std::size_t i = 0; i < weights.layers[layer].size(); ++i)
+      hash = digest(weights.layers[layer][i], weights.layout_at(static_cast<int>(layer)).places[i].bytes(), hash);
   for (const Matrix* outer :
        {&weights.embedding, &weights.positions, &weights.final_norm, &weights.final_norm_bias, &weights.head})
     hash = digest(outer->row(0), outer->rows * outer->row_bytes(), hash);
@@ -56,9 +58,20 @@ std::uint64_t digest(const ModelWeights& weights) {
 } // namespace
 
 TEST_CASE("a layer's image has the parameters of its shape, vectors first, each tensor once and aligned") {
-  for (const DecoderConfig& config : testing::small_decoders()) {
+  std::vector<std::pair<DecoderConfig, LayerKind>> cases;
+  for (const DecoderConfig& config : testing::small_decoders())
+    for (std::size_t number = 0; number < LayerKind::count; ++number)
+      for (int layer = config.shape.layers - 1; layer >= 0; --layer)
+        if (config.kind(layer) == LayerKind::of(number)) {
+          cases.emplace_back(config, config.kind(layer));
+          break;
+        }
+  for (const auto& one : cases) { // clang 14 captures no structured bindings
+    const DecoderConfig& config = one.first;
+    const LayerKind kind = one.second;
     CAPTURE(config.shape.name);
-    const LayerLayout layout = layout_of(config, ElementType::bf16);
+    CAPTURE(kind.number());
+    const LayerLayout layout = layout_of(config, ElementType::bf16, kind);
     std::int64_t matrices = 0;
     std::int64_t end = 0;
     bool matrix_before = false;
@@ -74,7 +87,17 @@ TEST_CASE("a layer's image has the parameters of its shape, vectors first, each 
       CHECK_FALSE((place.rows == 1 && matrix_before));
       matrix_before = matrix_before || place.rows > 1;
     }
-    CHECK(matrices == config.shape.layer_parameters());
+    ModelShape shape = config.shape;
+    if (kind.dense) shape.experts = shape.shared_intermediate = 0;
+    const DeltaRule& delta = shape.delta;
+    const std::int64_t queries = std::int64_t{shape.heads} * shape.head_dim;
+    const std::int64_t read = std::int64_t{delta.value_heads} * delta.value_dim;
+    std::int64_t expected = shape.layer_parameters() + (config.gated_heads ? shape.hidden * queries : 0);
+    if (kind.state)
+      expected = shape.layer_parameters() - shape.attention_parameters() +
+                 shape.hidden * (delta.channels() + 2 * read + 2 * delta.value_heads) +
+                 std::int64_t{delta.channels()} * delta.kernel;
+    CHECK(matrices == expected);
     CHECK(layout.bytes.count() >= end);
     CHECK(layout.bytes.count() - end < weight_alignment);
   }
@@ -91,10 +114,11 @@ TEST_CASE("types may differ between tensors, and LayerWeights finds each tensor"
     const LayerWeights layer(layout, image.data(), nullptr, layout.bytes.count());
     CHECK(layer.attention_norm.type == ElementType::f32);
     CHECK(layer.query.type == ElementType::f16);
-    CHECK(layer.query.rows == std::int64_t{config.shape.heads} * config.shape.head_dim);
+    CHECK(layer.query.rows == std::int64_t{config.shape.heads} * config.shape.head_dim * (config.gated_heads ? 2 : 1));
     CHECK(layer.key.type == ElementType::bf16);
     CHECK(layer.output.columns == std::int64_t{config.shape.heads} * config.shape.value_dim());
-    CHECK(layer.mlps.size() == (config.shape.experts > 0 ? static_cast<std::size_t>(config.shape.experts) : 1U));
+    const int experts = config.shape.experts + (config.shape.shared_intermediate > 0 ? 1 : 0);
+    CHECK(layer.mlps.size() == static_cast<std::size_t>(std::max(1, experts)));
     for (const MlpWeights& mlp : layer.mlps) {
       CHECK(mlp.gate.empty() == (config.mlp == MlpKind::relu));
       CHECK(mlp.up.rows == mlp.down.columns);
@@ -118,7 +142,8 @@ TEST_CASE("random weights depend on their seed, fill the config's tensors, and v
       CHECK(digest(weights) != digest(random_weights(config, 8, type)));
       CHECK(weights.config.shape.weight_element_bytes == bytes_of(type));
       CHECK(weights.layers.size() == static_cast<std::size_t>(config.shape.layers));
-      CHECK(weights.layers[0].size() == weights.layout.places.size());
+      for (int at = 0; at < config.shape.layers; ++at)
+        CHECK(weights.layers[static_cast<std::size_t>(at)].size() == weights.layout_at(at).places.size());
       CHECK(weights.layers[0] != weights.layers[1]);
       CHECK(weights.embedding.rows == config.shape.vocabulary);
       CHECK(weights.head.rows == config.shape.vocabulary);
@@ -126,11 +151,12 @@ TEST_CASE("random weights depend on their seed, fill the config's tensors, and v
       CHECK(weights.positions.rows == (config.position == PositionKind::learned
                                            ? std::int64_t{config.max_positions} + config.position_offset
                                            : std::int64_t{0}));
-      CHECK(weights.final_norm_bias.empty() == (config.norm == NormKind::rms));
-      for (const std::vector<const std::byte*>& layer : weights.layers)
-        for (std::size_t i = 0; i < layer.size(); ++i) {
-          const TensorPlace& place = weights.layout.places[i];
-          const Moments found = moments(layer[i], place.rows * place.columns, type);
+      CHECK(weights.final_norm_bias.empty() == (config.norm != NormKind::layer));
+      for (int at = 0; at < config.shape.layers; ++at)
+        for (std::size_t i = 0; i < weights.layout_at(at).places.size(); ++i) {
+          const TensorPlace& place = weights.layout_at(at).places[i];
+          const Moments found =
+              moments(weights.layers[static_cast<std::size_t>(at)][i], place.rows * place.columns, type);
           const detail::Spread spread = detail::spread_of(place, config.norm);
           const auto deviation = static_cast<double>(spread.deviation);
           const double doubt = 6 * deviation / std::sqrt(static_cast<double>(place.rows * place.columns)) + 0.01;
@@ -175,7 +201,15 @@ TEST_CASE("tiny has its documented sizes, and the same numbers on every platform
   CHECK(states.delta.layers.count() == 6);
   CHECK(states.delta.numbers() * 4 == 14976);
   CHECK(kv_block_floats(states, Tokens{16}) * 4 == 16 << 10);
-  CHECK(delta.layout.bytes == delta.state_layout.bytes);
+  const LayerLayout& of_states = delta.layout_of_kind({.state = true});
+  CHECK(delta.layout.bytes == of_states.bytes);
   CHECK(delta.layers[3].size() == delta.layout.places.size());
-  CHECK(delta.layers[4].size() == delta.state_layout.places.size());
+  CHECK(delta.layers[4].size() == of_states.places.size());
+  const ModelWeights routed = tiny_latent_experts();
+  const LayerLayout& dense = routed.layout_of_kind({.dense = true});
+  CHECK(check(routed.config, "tiny-mla-experts").ok());
+  CHECK(routed.layout.bytes == dense.bytes);
+  CHECK(routed.layers[0].size() == dense.places.size());
+  CHECK(routed.layers[1].size() == routed.layout.places.size());
+  CHECK(routed.layout.bytes >= routed.config.shape.layer_weight_bytes());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder in double precision, written apart: whole matrices, each token's results in a list. Only attention differs
-// between tests.
+// A decoder in double precision, written apart: whole matrices, each token's results in a list. Only attention and the
+// choice of experts differ between tests.
 #pragma once
 
 #include "sluice/model/decoder/eigen/make_decoder.hpp"
@@ -54,9 +54,20 @@ inline Vector normalised(Vector values, const Matrix& scale, double epsilon, dou
 /// What a layer's attention adds to every token's stream, from the normalised streams.
 using Attend = std::function<std::vector<Vector>(int layer, const LayerWeights& weights, const std::vector<Vector>& x)>;
 
-/// The logits of every token, for gated MLPs.
+/// A token's weight of each expert, from its router's logits; 0: not chosen.
+using Weigh = std::function<Vector(const Vector& logits, const LayerWeights& weights)>;
+
+/// down(silu(gate y) * up y).
+inline Vector doubled_mlp(const MlpWeights& of, const Vector& y) {
+  const Vector gate = product(of.gate, y), up = product(of.up, y);
+  Vector inner;
+  for (std::size_t i = 0; i < up.size(); ++i) inner.push_back(gate[i] / (1 + std::exp(-gate[i])) * up[i]);
+  return product(of.down, inner);
+}
+
+/// The logits of every token, for gated MLPs and, by `weigh`, layers of experts.
 inline std::vector<Vector> doubled_logits(const MadeModel& model, const std::vector<std::int32_t>& tokens,
-                                          const Attend& attend) {
+                                          const Attend& attend, const Weigh& weigh = {}) {
   const auto epsilon = static_cast<double>(model.weights.config.norm_epsilon);
   const double offset = model.weights.config.norm == NormKind::rms_offset ? 1 : 0;
   std::vector<Vector> stream;
@@ -70,11 +81,16 @@ inline std::vector<Vector> doubled_logits(const MadeModel& model, const std::vec
       for (std::size_t i = 0; i < stream[t].size(); ++i) stream[t][i] += attended[t][i];
     for (Vector& x : stream) {
       const Vector y = normalised(x, w.mlp_norm, epsilon, offset);
-      const Vector gate = product(w.mlps[0].gate, y), up = product(w.mlps[0].up, y);
-      Vector inner;
-      for (std::size_t i = 0; i < up.size(); ++i) inner.push_back(gate[i] / (1 + std::exp(-gate[i])) * up[i]);
-      const Vector out = product(w.mlps[0].down, inner);
-      for (std::size_t i = 0; i < out.size(); ++i) x[i] += out[i];
+      Vector factors{1}; // of each MLP
+      if (!w.router.empty()) {
+        factors = weigh(product(w.router, y), w);
+        const double gate = w.shared_gate.empty() ? 0 : product(w.shared_gate, y)[0];
+        factors.push_back(w.shared_gate.empty() ? 1 : 1 / (1 + std::exp(-gate)));
+      }
+      for (std::size_t m = 0; m < w.mlps.size(); ++m) {
+        const Vector out = doubled_mlp(w.mlps[m], y);
+        for (std::size_t i = 0; i < out.size(); ++i) x[i] += factors[m] * out[i];
+      }
     }
   }
   for (Vector& x : stream) x = product(model.weights.head, normalised(x, model.weights.final_norm, epsilon, offset));

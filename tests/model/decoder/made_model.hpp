@@ -64,7 +64,33 @@ inline DecoderConfig family_config(const std::string& family) {
     config.shape.head_dim = 20;
     config.shape.latent = {.rank = 40, .rotated = 8, .value = 12, .query_rank = 24};
     config.neighbours_rotate = true;
+  } else if (family == "deepseek_experts") { // DeepSeek-V3's, behind a dense layer
+    config = family_config("deepseek");
+    config.shape.dense.insert(0);
+    config.shape.experts = 9;
+    config.shape.experts_per_token = 3;
+    config.shape.moe_intermediate = 40;
+    config.shape.shared_intermediate = 56;
+    config.mlp = MlpKind::experts;
+    config.routing = {.score = RouterScore::sigmoid,
+                      .corrected = true,
+                      .scale = 2.5,
+                      .groups = 3,
+                      .groups_per_token = 2,
+                      .group_scores = 2};
   } else if (family == "qwen3_next") {
+    config = family_config("qwen3_5");
+    config.joint_states = true;
+  } else if (family == "qwen3_next_experts") { // and a dense layer between them
+    config = family_config("qwen3_next");
+    config.shape.dense.insert(1);
+    config.shape.experts = 7;
+    config.shape.experts_per_token = 3;
+    config.shape.moe_intermediate = 40;
+    config.shape.shared_intermediate = 56;
+    config.mlp = MlpKind::experts;
+    config.gated_shared_experts = true;
+  } else if (family == "qwen3_5") {
     config.shape.layers = 4;
     config.shape.head_dim = 20;
     config.shape.rotated = 8;
@@ -122,12 +148,13 @@ inline void write_tensor(std::uint64_t tensor, std::int64_t count, Range range, 
   }
 }
 
-inline LayerLayout made_layout(const DecoderConfig& config, ElementType type, bool state = false) {
+inline LayerLayout made_layout(const DecoderConfig& config, ElementType type, LayerKind kind) {
   const ModelShape& shape = config.shape;
   const std::int64_t hidden = shape.hidden;
   const std::int64_t queries = std::int64_t{shape.heads} * shape.head_dim;
   const std::int64_t keys = std::int64_t{shape.kv_heads} * shape.head_dim;
-  const std::int64_t mlp = shape.experts > 0 ? shape.moe_intermediate : shape.mlp;
+  const bool state = kind.state, experts = shape.experts > 0 && !kind.dense;
+  const std::int64_t mlp = experts ? shape.moe_intermediate : shape.mlp;
   LayerLayout layout;
   const auto vector = [&](LayerTensor tensor, std::int64_t columns) { layout.add(tensor, 1, columns, type); };
   vector(LayerTensor::attention_norm, hidden);
@@ -153,7 +180,9 @@ inline LayerLayout made_layout(const DecoderConfig& config, ElementType type, bo
     vector(LayerTensor::up_bias, mlp);
     vector(LayerTensor::down_bias, hidden);
   }
-  if (shape.experts > 0) layout.add(LayerTensor::router, shape.experts, hidden, type);
+  if (experts && config.routing.corrected) vector(LayerTensor::router_bias, shape.experts);
+  if (experts && config.gated_shared_experts) vector(LayerTensor::shared_gate, hidden);
+  if (experts) layout.add(LayerTensor::router, shape.experts, hidden, type);
   if (state) {
     const DeltaRule& delta = shape.delta;
     const std::int64_t read = std::int64_t{delta.value_heads} * delta.value_dim;
@@ -161,10 +190,15 @@ inline LayerLayout made_layout(const DecoderConfig& config, ElementType type, bo
     vector(LayerTensor::decay_bias, delta.value_heads);
     vector(LayerTensor::state_norm, delta.value_dim);
     layout.add(LayerTensor::convolution, delta.channels(), delta.kernel, type);
-    layout.add(LayerTensor::mixed, delta.channels(), hidden, type);
-    layout.add(LayerTensor::state_gate, read, hidden, type);
-    layout.add(LayerTensor::update, delta.value_heads, hidden, type);
-    layout.add(LayerTensor::decay, delta.value_heads, hidden, type);
+    if (config.joint_states) {
+      layout.add(LayerTensor::mixed, delta.channels() + read, hidden, type);
+      layout.add(LayerTensor::update, std::int64_t{2} * delta.value_heads, hidden, type);
+    } else {
+      layout.add(LayerTensor::mixed, delta.channels(), hidden, type);
+      layout.add(LayerTensor::state_gate, read, hidden, type);
+      layout.add(LayerTensor::update, delta.value_heads, hidden, type);
+      layout.add(LayerTensor::decay, delta.value_heads, hidden, type);
+    }
     layout.add(LayerTensor::output, hidden, read, type);
   } else if (latent.rank > 0) {
     if (latent.query_rank > 0) layout.add(LayerTensor::query_down, latent.query_rank, hidden, type);
@@ -179,12 +213,14 @@ inline LayerLayout made_layout(const DecoderConfig& config, ElementType type, bo
     layout.add(LayerTensor::value, keys, hidden, type);
     layout.add(LayerTensor::output, hidden, queries, type);
   }
-  for (int expert = 0; expert < std::max(1, shape.experts); ++expert) {
-    const int number = shape.experts > 0 ? expert : -1;
-    if (shape.gated_mlp) layout.add(LayerTensor::gate, mlp, hidden, type, number);
-    layout.add(LayerTensor::up, mlp, hidden, type, number);
-    layout.add(LayerTensor::down, hidden, mlp, type, number);
-  }
+  const auto add_mlp = [&](std::int64_t width, int number) {
+    if (shape.gated_mlp) layout.add(LayerTensor::gate, width, hidden, type, number);
+    layout.add(LayerTensor::up, width, hidden, type, number);
+    layout.add(LayerTensor::down, hidden, width, type, number);
+  };
+  if (!experts) add_mlp(mlp, -1);
+  for (int expert = 0; experts && expert < shape.experts; ++expert) add_mlp(mlp, expert);
+  if (experts && shape.shared_intermediate > 0) add_mlp(shape.shared_intermediate, shape.experts);
   return layout;
 }
 
@@ -195,9 +231,7 @@ struct MadeModel {
   MadeModel(const DecoderConfig& config, ElementType type) {
     const ModelShape& shape = config.shape;
     weights.config = config;
-    weights.layout = made_layout(config, type);
-    if (shape.has_states()) weights.state_layout = made_layout(config, type, true);
-    make_as_large(weights.layout, weights.state_layout);
+    weights.lay_out_layers(config, [&](LayerKind kind) { return made_layout(config, type, kind); });
     for (int layer = 0; layer < shape.layers; ++layer) {
       Image image(static_cast<std::size_t>(weights.layout.bytes.count()));
       std::vector<const std::byte*> places;
@@ -210,6 +244,7 @@ struct MadeModel {
         Range range{0.25F, norm ? 1.0F : 0.0F};
         if (place.tensor == LayerTensor::decay_bias) range = {1, -2};
         if (place.tensor == LayerTensor::state_norm) range = {0.25F, 1};
+        if (place.tensor == LayerTensor::router_bias) range = {0.25F, -1}; // below the scores of no group
         write_tensor(number, place.rows * place.columns, range, type, image.data() + place.offset);
       }
       images.push_back(std::move(image));

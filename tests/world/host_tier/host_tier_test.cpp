@@ -616,3 +616,26 @@ TEST_CASE("KV of another latent attention, or rotated otherwise, has another dig
   });
   CHECK(digests.size() == 7);
 }
+
+TEST_CASE("KV of experts that are chosen otherwise has another digest") {
+  const std::vector<std::byte> numbers(64);
+  std::set<std::uint64_t> digests;
+  const auto add = [&](const std::function<void(DecoderConfig&)>& change) {
+    ModelWeights weights;
+    weights.config.shape.experts = 8;
+    weights.config.shape.experts_per_token = 2;
+    change(weights.config);
+    weights.embedding = weights.final_norm = weights.head = Matrix::whole(numbers.data(), 1, 16, ElementType::f32);
+    digests.insert(kv_digest(weights, 4, Tokens{16}, "a build"));
+  };
+  add([](DecoderConfig&) {});
+  add([](DecoderConfig& config) { config.shape.experts_per_token = 3; });
+  add([](DecoderConfig& config) { config.shape.shared_intermediate = 4; });
+  add([](DecoderConfig& config) { config.shape.dense.insert(2); });
+  add([](DecoderConfig& config) { config.routing.score = RouterScore::sigmoid; });
+  add([](DecoderConfig& config) { config.routing.normalised = false; });
+  add([](DecoderConfig& config) { config.routing.scale = 2; });
+  add([](DecoderConfig& config) { config.routing.groups = 2; });
+  add([](DecoderConfig& config) { config.routing.groups = config.routing.groups_per_token = 2; });
+  CHECK(digests.size() == 9);
+}

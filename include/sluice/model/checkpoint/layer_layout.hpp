@@ -9,15 +9,16 @@
 #include <concepts>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace sluice {
 
-/// The image of a layer of `config` that attends, or of one that keeps a state: vectors first, so that a layer that
-/// streams in part keeps its norms and biases resident; then the matrices in the order of use. `type_of(tensor,
-/// expert)` chooses each tensor's type; `expert` is -1 except for matrices of experts.
+/// The image of a layer of `config` of one kind: vectors first, so that a layer that streams in part keeps its norms
+/// and biases resident; then the matrices in the order of use. `type_of(tensor, expert)` chooses each tensor's type;
+/// `expert` is -1 except for matrices of experts.
 template <class TypeOf>
   requires std::regular_invocable<const TypeOf&, LayerTensor, int>
-[[nodiscard]] LayerLayout layout_of(const DecoderConfig& config, const TypeOf& type_of, bool state = false) {
+[[nodiscard]] LayerLayout layout_of(const DecoderConfig& config, const TypeOf& type_of, LayerKind kind = {}) {
   const ModelShape& shape = config.shape;
   const std::int64_t hidden = shape.hidden;
   const std::int64_t queries = std::int64_t{shape.heads} * shape.head_dim;
@@ -25,7 +26,7 @@ template <class TypeOf>
   const LatentAttention& latent = shape.latent;
   const DeltaRule& delta = shape.delta;
   const std::int64_t read = std::int64_t{delta.value_heads} * delta.value_dim;
-  const bool experts = config.mlp == MlpKind::experts, attends = !state;
+  const bool state = kind.state, attends = !state, experts = config.mlp == MlpKind::experts && !kind.dense;
   const std::int64_t mlp = experts ? shape.moe_intermediate : shape.mlp;
 
   LayerLayout layout;
@@ -50,6 +51,8 @@ template <class TypeOf>
   add(layer_norm, LayerTensor::mlp_norm_bias, 1, hidden);
   add(config.mlp_bias, LayerTensor::up_bias, 1, mlp);
   add(config.mlp_bias, LayerTensor::down_bias, 1, hidden);
+  add(experts && config.routing.corrected, LayerTensor::router_bias, 1, shape.experts);
+  add(experts && config.gated_shared_experts, LayerTensor::shared_gate, 1, hidden);
   add(experts, LayerTensor::router, shape.experts, hidden);
   add(latent.query_rank > 0, LayerTensor::query_down, latent.query_rank, hidden);
   add(attends, LayerTensor::query, queries * (config.gated_heads ? 2 : 1),
@@ -58,10 +61,11 @@ template <class TypeOf>
   add(attends && !shape.has_latents(), LayerTensor::value, keys, hidden);
   add(shape.has_latents(), LayerTensor::latent_up,
       std::int64_t{shape.heads} * (shape.head_dim - latent.rotated + latent.value), latent.rank);
-  add(state, LayerTensor::mixed, delta.channels(), hidden);
-  add(state, LayerTensor::state_gate, read, hidden);
-  add(state, LayerTensor::update, delta.value_heads, hidden);
-  add(state, LayerTensor::decay, delta.value_heads, hidden);
+  const bool joint = config.joint_states;
+  add(state, LayerTensor::mixed, delta.channels() + (joint ? read : 0), hidden);
+  add(state && !joint, LayerTensor::state_gate, read, hidden);
+  add(state, LayerTensor::update, std::int64_t{delta.value_heads} * (joint ? 2 : 1), hidden);
+  add(state && !joint, LayerTensor::decay, delta.value_heads, hidden);
   add(state, LayerTensor::convolution, delta.channels(), delta.kernel);
   add(true, LayerTensor::output, hidden, state ? read : std::int64_t{shape.heads} * shape.value_dim());
   for (int expert = experts ? 0 : -1; expert < (experts ? shape.experts : 0); ++expert) {
@@ -69,13 +73,17 @@ template <class TypeOf>
     add(true, LayerTensor::up, mlp, hidden, expert);
     add(true, LayerTensor::down, hidden, mlp, expert);
   }
+  const bool shared = experts && shape.shared_intermediate > 0;
+  add(shared, LayerTensor::gate, shape.shared_intermediate, hidden, shape.experts);
+  add(shared, LayerTensor::up, shape.shared_intermediate, hidden, shape.experts);
+  add(shared, LayerTensor::down, hidden, shape.shared_intermediate, shape.experts);
   return layout;
 }
 
 /// The same with one type for all tensors.
-[[nodiscard]] inline LayerLayout layout_of(const DecoderConfig& config, ElementType type, bool state = false) {
+[[nodiscard]] inline LayerLayout layout_of(const DecoderConfig& config, ElementType type, LayerKind kind = {}) {
   return layout_of(
-      config, [type](LayerTensor, int) { return type; }, state);
+      config, [type](LayerTensor, int) { return type; }, kind);
 }
 
 // Hugging Face's names for the tensors of a decoder.
@@ -88,6 +96,9 @@ struct OuterTensorNames {
 
 /// Learned positions identify OPT's family; the others share their names.
 [[nodiscard]] OuterTensorNames outer_tensor_names(const DecoderConfig& config);
+
+/// The shape of a layer's tensor in a checkpoint: a vector has one extent, and a convolution of channels one more.
+[[nodiscard]] std::vector<std::int64_t> stored_shape(const TensorPlace& place);
 
 /// The name of a layer's tensor, without the prefix. `expert` is used only for an expert's tensor.
 [[nodiscard]] std::string layer_tensor_name(const DecoderConfig& config, int layer, LayerTensor tensor, int expert);

@@ -14,13 +14,24 @@ SLUICE_MODEL_INLINE OuterTensorNames outer_tensor_names(const DecoderConfig& con
   return {"embed_tokens.weight", "", "norm.weight", "norm.bias"};
 }
 
+SLUICE_MODEL_INLINE std::vector<std::int64_t> stored_shape(const TensorPlace& place) {
+  if (is_vector(place.tensor)) return {place.columns};
+  if (place.tensor == LayerTensor::convolution) return {place.rows, 1, place.columns};
+  return {place.rows, place.columns};
+}
+
 SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, int layer, LayerTensor tensor,
                                                   int expert) {
   const bool opt = config.position == PositionKind::learned;
   const std::string start = (opt ? "decoder.layers." : "layers.") + std::to_string(layer) + ".";
-  const std::string sparse = start + "block_sparse_moe.";
-  const std::string own = sparse + "experts." + std::to_string(expert) + ".";
-  const bool experts = config.mlp == MlpKind::experts, latents = config.shape.has_latents();
+  const bool latents = config.shape.has_latents(), letters = !latents && !config.shape.has_states(); // Mixtral
+  const std::string sparse = start + (letters ? "block_sparse_moe." : "mlp.");
+  const bool experts = config.mlp == MlpKind::experts && !config.kind(layer).dense;
+  const auto of_expert = [&](const char* letter, const char* name) {
+    const std::string shared = latents ? "shared_experts." : "shared_expert.";
+    const std::string own = expert == config.shape.experts ? shared : "experts." + std::to_string(expert) + ".";
+    return sparse + own + (letters ? letter : name) + ".weight";
+  };
   switch (tensor) {
   case LayerTensor::attention_norm:
     return start + (opt ? "self_attn_layer_norm.weight" : "input_layernorm.weight");
@@ -48,6 +59,10 @@ SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, i
     return start + (opt ? "fc2.bias" : "mlp.down_proj.bias");
   case LayerTensor::router:
     return sparse + "gate.weight";
+  case LayerTensor::router_bias:
+    return sparse + "gate.e_score_correction_bias";
+  case LayerTensor::shared_gate:
+    return sparse + "shared_expert_gate.weight";
   case LayerTensor::query:
     return start + (config.shape.latent.query_rank > 0 ? "self_attn.q_b_proj.weight" : "self_attn.q_proj.weight");
   case LayerTensor::key:
@@ -63,22 +78,22 @@ SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, i
   case LayerTensor::convolution:
     return start + "linear_attn.conv1d.weight";
   case LayerTensor::mixed:
-    return start + "linear_attn.in_proj_qkv.weight";
+    return start + (config.joint_states ? "linear_attn.in_proj_qkvz.weight" : "linear_attn.in_proj_qkv.weight");
   case LayerTensor::state_gate:
     return start + "linear_attn.in_proj_z.weight";
   case LayerTensor::update:
-    return start + "linear_attn.in_proj_b.weight";
+    return start + (config.joint_states ? "linear_attn.in_proj_ba.weight" : "linear_attn.in_proj_b.weight");
   case LayerTensor::decay:
     return start + "linear_attn.in_proj_a.weight";
   case LayerTensor::output:
     if (config.shape.delta.layers.contains(layer)) return start + "linear_attn.out_proj.weight";
     return start + (opt ? "self_attn.out_proj.weight" : "self_attn.o_proj.weight");
   case LayerTensor::gate:
-    return experts ? own + "w1.weight" : start + "mlp.gate_proj.weight";
+    return experts ? of_expert("w1", "gate_proj") : start + "mlp.gate_proj.weight";
   case LayerTensor::up:
-    return experts ? own + "w3.weight" : start + (opt ? "fc1.weight" : "mlp.up_proj.weight");
+    return experts ? of_expert("w3", "up_proj") : start + (opt ? "fc1.weight" : "mlp.up_proj.weight");
   case LayerTensor::down:
-    return experts ? own + "w2.weight" : start + (opt ? "fc2.weight" : "mlp.down_proj.weight");
+    return experts ? of_expert("w2", "down_proj") : start + (opt ? "fc2.weight" : "mlp.down_proj.weight");
   case LayerTensor::query_down:
     return start + "self_attn.q_a_proj.weight";
   case LayerTensor::latent_up:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tiny_llama, tiny_latent, tiny_delta, random_weights: models generated from a seed, without a checkpoint.
+// tiny_llama, tiny_latent, tiny_latent_experts, tiny_delta, random_weights: models generated from a seed, without a
+// checkpoint.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
@@ -51,8 +52,13 @@ inline constexpr std::uint64_t tiny_llama_seed = 20260118;
 [[nodiscard]] DecoderConfig tiny_latent_config();
 [[nodiscard]] ModelWeights tiny_latent(std::uint64_t seed = tiny_llama_seed);
 
-/// `tiny-delta`: the same with the gated delta rule in three of four layers, as in Qwen3-Next: a state of 4 heads of 24
-/// x 32 and a convolution over 4 tokens of 224 channels, 14.6 KiB of a block of 16 KiB; in every fourth layer 2 KV
+/// `tiny-mla-experts`: that with experts behind its first layer, chosen as in DeepSeek-V3: 3 of 12 in 2 of 4 groups,
+/// each of 64 numbers, and shared ones of 96.
+[[nodiscard]] DecoderConfig tiny_latent_experts_config();
+[[nodiscard]] ModelWeights tiny_latent_experts(std::uint64_t seed = tiny_llama_seed);
+
+/// `tiny-delta`: the Llama with the gated delta rule in three of four layers, as in Qwen3-Next: a state of 4 heads of
+/// 24 x 32 and a convolution over 4 tokens of 224 channels, 14.6 KiB of a block of 16 KiB; in every fourth layer 2 KV
 /// heads of 64, of which 16 rotate, and gated outputs.
 [[nodiscard]] DecoderConfig tiny_delta_config();
 [[nodiscard]] ModelWeights tiny_delta(std::uint64_t seed = tiny_llama_seed);

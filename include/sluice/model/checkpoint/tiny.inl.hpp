@@ -65,6 +65,7 @@ SLUICE_MODEL_INLINE Spread spread_of(const TensorPlace& place, NormKind norm) {
   case LayerTensor::mlp_norm_bias:
   case LayerTensor::up_bias:
   case LayerTensor::down_bias:
+  case LayerTensor::router_bias:
     return {0, 0.1F};
   case LayerTensor::router:
   case LayerTensor::query:
@@ -82,6 +83,7 @@ SLUICE_MODEL_INLINE Spread spread_of(const TensorPlace& place, NormKind norm) {
   case LayerTensor::state_gate:
   case LayerTensor::update:
   case LayerTensor::decay:
+  case LayerTensor::shared_gate:
     break;
   }
   return {0, 1 / std::sqrt(static_cast<float>(place.columns))};
@@ -116,9 +118,7 @@ SLUICE_MODEL_INLINE ModelWeights random_weights(DecoderConfig config, std::uint6
   config.shape.kv_element_bytes = 4;
   const ModelShape& shape = config.shape;
   ModelWeights weights;
-  weights.layout = layout_of(config, type);
-  if (shape.has_states()) weights.state_layout = layout_of(config, type, true);
-  make_as_large(weights.layout, weights.state_layout);
+  weights.lay_out_layers(config, [&](LayerKind kind) { return layout_of(config, type, kind); });
 
   const std::int64_t layer_bytes = weights.layout.bytes.count();
   const float head_deviation = 3 / std::sqrt(static_cast<float>(shape.hidden));
@@ -148,8 +148,7 @@ SLUICE_MODEL_INLINE ModelWeights random_weights(DecoderConfig config, std::uint6
   std::byte* at = memory.get();
   for (int layer = 0; layer < shape.layers; ++layer, at += layer_bytes) {
     std::vector<const std::byte*> tensors;
-    const LayerLayout& layout = shape.delta.layers.contains(layer) ? weights.state_layout : weights.layout;
-    for (const TensorPlace& place : layout.places) {
+    for (const TensorPlace& place : weights.layout_of_kind(config.kind(layer)).places) {
       const std::uint64_t stream = (static_cast<std::uint64_t>(layer) + 1) << 32 |
                                    static_cast<std::uint64_t>(place.expert + 1) << 8 |
                                    static_cast<std::uint64_t>(place.tensor);
@@ -204,6 +203,24 @@ SLUICE_MODEL_INLINE DecoderConfig tiny_latent_config() {
   return config;
 }
 
+SLUICE_MODEL_INLINE DecoderConfig tiny_latent_experts_config() {
+  DecoderConfig config = tiny_latent_config();
+  config.shape.name = "tiny-mla-experts";
+  config.shape.dense.insert(0);
+  config.shape.experts = 12;
+  config.shape.experts_per_token = 3;
+  config.shape.moe_intermediate = 64;
+  config.shape.shared_intermediate = 96;
+  config.mlp = MlpKind::experts;
+  config.routing = {.score = RouterScore::sigmoid,
+                    .corrected = true,
+                    .scale = 2.5,
+                    .groups = 4,
+                    .groups_per_token = 2,
+                    .group_scores = 2};
+  return config;
+}
+
 SLUICE_MODEL_INLINE DecoderConfig tiny_delta_config() {
   DecoderConfig config = tiny_llama_config();
   config.shape.name = "tiny-delta";
@@ -223,6 +240,10 @@ SLUICE_MODEL_INLINE DecoderConfig tiny_delta_config() {
 SLUICE_MODEL_INLINE ModelWeights tiny_delta(std::uint64_t seed) { return random_weights(tiny_delta_config(), seed); }
 
 SLUICE_MODEL_INLINE ModelWeights tiny_latent(std::uint64_t seed) { return random_weights(tiny_latent_config(), seed); }
+
+SLUICE_MODEL_INLINE ModelWeights tiny_latent_experts(std::uint64_t seed) {
+  return random_weights(tiny_latent_experts_config(), seed);
+}
 
 SLUICE_MODEL_INLINE ModelWeights tiny_llama(std::uint64_t seed) { return random_weights(tiny_llama_config(), seed); }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DecoderConfig: what a decoder computes beyond its shape: norms, positions, rotations, the MLP's kind, biases.
+// DecoderConfig: what a decoder computes beyond its shape: norms, positions, rotations, the MLP's kind, the choice of
+// experts, biases. LayerKind: what distinguishes its layers.
 #pragma once
 
 #include "sluice/core/expected.hpp"
@@ -28,6 +29,30 @@ struct RopeScaling {
   friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
 };
 
+/// How a router chooses a token's experts and weighs them. The defaults are Mixtral's: weights add up to 1.
+struct ExpertRouting {
+  RouterScore score = RouterScore::softmax;
+  bool corrected = false;   ///< a stored bias is added to each score, for the choice alone (DeepSeek-V3)
+  bool normalised = true;   ///< the scores of the chosen experts are divided by their sum
+  double scale = 1;         ///< of the weights
+  int groups = 1;           ///< of consecutive experts, equally many
+  int groups_per_token = 1; ///< experts of the best groups alone are chosen
+  int group_scores = 1;     ///< a group is as good as the sum of its so many best experts (DeepSeek-V2: 1, V3: 2)
+
+  friend bool operator==(const ExpertRouting&, const ExpertRouting&) = default;
+};
+
+/// What distinguishes a model's layers: each kind has a layout of its own.
+struct LayerKind {
+  bool state = false; ///< keeps a state instead of K and V
+  bool dense = false; ///< has a dense MLP where others have experts
+
+  static constexpr std::size_t count = 4;
+  [[nodiscard]] constexpr std::size_t number() const { return (state ? 1U : 0U) + (dense ? 2U : 0U); }
+  [[nodiscard]] static constexpr LayerKind of(std::size_t number) { return {number % 2 != 0, number >= 2}; }
+  friend bool operator==(const LayerKind&, const LayerKind&) = default;
+};
+
 /// A decoder as a checkpoint describes it. The shape's `weight_element_bytes` and `kv_element_bytes` describe the
 /// backend's memory, not the checkpoint's `torch_dtype`.
 struct DecoderConfig {
@@ -37,28 +62,62 @@ struct DecoderConfig {
   PositionKind position = PositionKind::rotary;
   double rope_theta = 10000;
   RopeScaling rope_scaling;
-  int max_positions = 1 << 20; ///< the longest context
-  int position_offset = 0;     ///< row of the learned table for position 0 (OPT: 2)
-  MlpKind mlp = MlpKind::gated_silu;
-  bool neighbours_rotate = false; ///< a head's numbers 2 i and 2 i + 1 rotate against each other (DeepSeek)
-  bool qkv_bias = false;          ///< of query, key and value projections (Qwen2, OPT)
-  bool output_bias = false;       ///< of the attention's output projection (OPT)
-  bool mlp_bias = false;          ///< of up and down (OPT)
-  bool query_key_norm = false;    ///< RMS norm of every head's query and key before rotation (Qwen3)
-  bool gated_heads = false;       ///< `query` also yields a gate for each number that a head attends (Qwen3-Next)
-  std::vector<int> windows;       ///< by layer, the tokens that a token attends to, itself included; 0, or empty: all
-  std::vector<int> end_tokens;    ///< any of them ends a request
-  int begin_token = -1;           ///< negative: none
+  int max_positions = 1 << 20;       ///< the longest context
+  int position_offset = 0;           ///< row of the learned table for position 0 (OPT: 2)
+  MlpKind mlp = MlpKind::gated_silu; ///< of all layers but those of `shape.dense`, which are gated_silu
+  ExpertRouting routing;
+  bool gated_shared_experts = false; ///< each token has a gate of what its shared experts add (Qwen3-Next)
+  bool neighbours_rotate = false;    ///< a head's numbers 2 i and 2 i + 1 rotate against each other (DeepSeek)
+  bool qkv_bias = false;             ///< of query, key and value projections (Qwen2, OPT)
+  bool output_bias = false;          ///< of the attention's output projection (OPT)
+  bool mlp_bias = false;             ///< of up and down (OPT)
+  bool query_key_norm = false;       ///< RMS norm of every head's query and key before rotation (Qwen3)
+  bool gated_heads = false;          ///< `query` also yields a gate for each number that a head attends (Qwen3-Next)
+  bool joint_states = false;   ///< delta rule: `mixed` also yields gates, and `update` decays, by key head (Qwen3-Next)
+  std::vector<int> windows;    ///< by layer, the tokens that a token attends to, itself included; 0, or empty: all
+  std::vector<int> end_tokens; ///< any of them ends a request
+  int begin_token = -1;        ///< negative: none
 
   /// Of one layer; 0: a token attends to its whole context.
   [[nodiscard]] int window(int layer) const { return windows.empty() ? 0 : windows[static_cast<std::size_t>(layer)]; }
+  [[nodiscard]] LayerKind kind(int layer) const {
+    return {shape.delta.layers.contains(layer), shape.dense.contains(layer)};
+  }
 
   friend bool operator==(const DecoderConfig&, const DecoderConfig&) = default;
 };
 
+/// An error if no token's experts can be chosen so. `where` opens the error's line.
+[[nodiscard]] inline Status check(const ExpertRouting& routing, const ModelShape& shape, const std::string& where) {
+  const auto refuse = [&](const std::string& what, const std::string& expected) {
+    return Error{ErrorCode::bad_input, where, what, expected};
+  };
+  if (routing.groups < 1 || shape.experts % routing.groups != 0)
+    return refuse(std::to_string(shape.experts) + " experts are in " + std::to_string(routing.groups) + " groups",
+                  "a number of groups that divides the experts");
+  if (routing.groups_per_token < 1 || routing.groups_per_token > routing.groups)
+    return refuse(std::to_string(routing.groups_per_token) + " groups of a token",
+                  "1 to all " + std::to_string(routing.groups) + " groups");
+  const int group = shape.experts / routing.groups;
+  if (shape.experts_per_token > routing.groups_per_token * group)
+    return refuse("a token has " + std::to_string(shape.experts_per_token) + " experts",
+                  "at most the " + std::to_string(routing.groups_per_token * group) + " of its groups");
+  if (routing.group_scores < 1 || routing.group_scores > 2 || (routing.groups > 1 && routing.group_scores > group))
+    return refuse("a group is judged by " + std::to_string(routing.group_scores) + " experts of " +
+                      std::to_string(group),
+                  "1 or 2, and no more than it has");
+  if (routing.score == RouterScore::softmax && (routing.corrected || routing.group_scores != 1))
+    return refuse("softmax scores are corrected or added", "sigmoid for those");
+  if (!(routing.scale > 0 && routing.scale <= 1e6))
+    return refuse("the experts' weights are scaled by " + std::to_string(routing.scale), "a positive number");
+  return {};
+}
+
 /// An error if a decoder cannot have this shape, or these parts together. `where` opens the error's line.
 [[nodiscard]] inline Status check(const DecoderConfig& config, const std::string& where) {
   if (Status status = check(config.shape, where); !status) return status;
+  if (config.mlp == MlpKind::experts)
+    if (Status status = check(config.routing, config.shape, where); !status) return status;
   if (config.gated_heads && config.qkv_bias)
     return Error{ErrorCode::bad_input, where, "heads have gates, and their projections a bias", "one of the two"};
   if (config.position == PositionKind::rotary && config.shape.rotated_dim() % 2 != 0)

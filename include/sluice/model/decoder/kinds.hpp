@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ElementType, NormKind, PositionKind, RopeScalingKind, MlpKind, Products: how a decoder stores its numbers and what it
-// computes.
+// ElementType, NormKind, PositionKind, RopeScalingKind, MlpKind, RouterScore, Products: how a decoder stores its
+// numbers and what it computes.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,13 @@ enum class RopeScalingKind : std::uint8_t {
 enum class MlpKind : std::uint8_t {
   gated_silu, ///< down(silu(gate x) * up x)
   relu,       ///< down(relu(up x)), OPT
-  experts     ///< the router's best `experts_per_token` of gated_silu MLPs (Mixtral)
+  experts     ///< of gated_silu MLPs the `experts_per_token` that a router chooses, and shared ones (ExpertRouting)
+};
+
+/// What a router's logits become.
+enum class RouterScore : std::uint8_t {
+  softmax, ///< over all experts (Mixtral, DeepSeek-V2)
+  sigmoid  ///< of each logit (DeepSeek-V3)
 };
 
 /// Which matrix multiplication a device uses. Serving systems call the choice batch-invariant (vLLM) or deterministic

@@ -54,8 +54,8 @@ struct Matrix {
 };
 
 /// The tensors of one layer. An absent tensor takes no room. With experts, `gate`, `up` and `down` exist once per
-/// expert. In latent attention `key` yields a token's latent and rotated part, `key_norm` scales the latent, and
-/// `query_norm` the output of `query_down`.
+/// expert, and once more, as one wide expert behind the others, if there are shared ones. In latent attention `key`
+/// yields a token's latent and rotated part, `key_norm` scales the latent, and `query_norm` the output of `query_down`.
 enum class LayerTensor : std::uint8_t {
   attention_norm,
   attention_norm_bias,
@@ -83,16 +83,24 @@ enum class LayerTensor : std::uint8_t {
   decay_bias,  ///< of each value head, added to `decay`
   state_norm,  ///< scale of what a head reads
   convolution, ///< of each channel
-  mixed,       ///< to the channels
+  mixed,       ///< to the channels; with `joint_states` also to the gates of what heads read
   state_gate,  ///< to a gate for each number that a head reads
-  update,      ///< to each value head's share of the update
-  decay        ///< to each value head's decay
+  update,      ///< to each value head's share of the update; with `joint_states` also to its decay
+  decay,       ///< to each value head's decay
+  router_bias, ///< of each expert, added to its score for the choice (ExpertRouting)
+  shared_gate  ///< a row: to a token's gate of what its shared experts add
 };
+
+/// Whether checkpoints store it as a vector; the others are matrices, though of one row.
+[[nodiscard]] constexpr bool is_vector(LayerTensor tensor) {
+  return tensor < LayerTensor::router || tensor == LayerTensor::decay_log || tensor == LayerTensor::decay_bias ||
+         tensor == LayerTensor::state_norm || tensor == LayerTensor::router_bias;
+}
 
 /// Where a tensor lies in its layer's image.
 struct TensorPlace {
   LayerTensor tensor{};
-  int expert = -1; ///< of `gate`, `up` and `down` if there are experts
+  int expert = -1; ///< of `gate`, `up` and `down` if there are experts; of the shared ones: the number of the others
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   ElementType type = ElementType::f32;
@@ -149,11 +157,6 @@ struct LayerLayout {
   static constexpr std::int64_t group_rows = 64;
 };
 
-/// Gives both images the size of the larger one, if there are two.
-inline void make_as_large(LayerLayout& one, LayerLayout& other) {
-  if (!one.places.empty() && !other.places.empty()) one.bytes = other.bytes = std::max(one.bytes, other.bytes);
-}
-
 /// One MLP: dense, or one of the experts.
 struct MlpWeights {
   Matrix gate, up, down;
@@ -165,7 +168,10 @@ struct LayerWeights {
   Matrix mlp_norm, mlp_norm_bias, up_bias, down_bias, router;
   Matrix query, key, value, output, query_down, latent_up;
   Matrix decay_log, decay_bias, state_norm, convolution, mixed, state_gate, update, decay;
-  std::vector<MlpWeights> mlps; ///< one, or one per expert
+  Matrix router_bias, shared_gate;
+  /// One, if there is no router; else one per expert, then one of the shared experts if there are any. A layer that was
+  /// pointed at others keeps its room for more.
+  std::vector<MlpWeights> mlps;
 
   LayerWeights() = default;
   /// The image's bytes before `cut` lie at `head`, the others at `tail` (where byte `cut` lies).
@@ -202,11 +208,11 @@ struct LayerWeights {
   }
 
   /// By LayerTensor; null for those of `mlps`.
-  static const std::array<Matrix LayerWeights::*, 30> members;
+  static const std::array<Matrix LayerWeights::*, 32> members;
   const LayerLayout* of_ = nullptr;
 };
 
-inline constexpr std::array<Matrix LayerWeights::*, 30> LayerWeights::members{&LayerWeights::attention_norm,
+inline constexpr std::array<Matrix LayerWeights::*, 32> LayerWeights::members{&LayerWeights::attention_norm,
                                                                               &LayerWeights::attention_norm_bias,
                                                                               &LayerWeights::query_bias,
                                                                               &LayerWeights::key_bias,
@@ -235,7 +241,9 @@ inline constexpr std::array<Matrix LayerWeights::*, 30> LayerWeights::members{&L
                                                                               &LayerWeights::mixed,
                                                                               &LayerWeights::state_gate,
                                                                               &LayerWeights::update,
-                                                                              &LayerWeights::decay};
+                                                                              &LayerWeights::decay,
+                                                                              &LayerWeights::router_bias,
+                                                                              &LayerWeights::shared_gate};
 
 /// The matrices outside the layers, always on the device. In a model without a separate head, `head` is the embedding.
 struct OuterWeights {
@@ -277,16 +285,32 @@ struct OuterWeights {
 /// device, and streams the others from here.
 struct ModelWeights : OuterWeights {
   DecoderConfig config;
-  LayerLayout layout;       ///< of a layer that attends
-  LayerLayout state_layout; ///< of a layer that keeps a state (`shape.delta`), if there is one: as large as `layout`
+  LayerLayout layout; ///< of a layer that attends, with experts if the model has them: LayerKind{}
+  /// Of the other kinds of layers that the model has, by LayerKind::number(): each as large as `layout`.
+  std::array<LayerLayout, LayerKind::count> other_layouts;
   /// The address of each layer's tensors, in the layout's order.
   std::vector<std::vector<const std::byte*>> layers;
   /// Tells the owner that nothing reads a layer's bytes for now, so pages of a mapped file may leave memory.
   std::function<void(int layer)> forget = [](int) {};
   std::shared_ptr<const void> owner; ///< keeps the pointers valid
 
-  [[nodiscard]] const LayerLayout& layout_at(int layer) const {
-    return config.shape.delta.layers.contains(layer) ? state_layout : layout;
+  [[nodiscard]] const LayerLayout& layout_at(int layer) const { return layout_of_kind(config.kind(layer)); }
+  [[nodiscard]] const LayerLayout& layout_of_kind(LayerKind kind) const {
+    return kind == LayerKind{} ? layout : other_layouts[kind.number()];
+  }
+  /// Sets `layout` and those of the other kinds of `of`'s layers to `make(kind)`, all as large as the largest.
+  template <class Make>
+  void lay_out_layers(const DecoderConfig& of, const Make& make) {
+    layout = make(LayerKind{});
+    other_layouts = {};
+    for (int layer = 0; layer < of.shape.layers; ++layer) {
+      const LayerKind kind = of.kind(layer);
+      if (kind == LayerKind{} || !other_layouts[kind.number()].places.empty()) continue;
+      other_layouts[kind.number()] = make(kind);
+      layout.bytes = std::max(layout.bytes, other_layouts[kind.number()].bytes);
+    }
+    for (LayerLayout& other : other_layouts)
+      if (!other.places.empty()) other.bytes = layout.bytes;
   }
   /// Embedding, positions, last norm and head; a tied head counts once.
   [[nodiscard]] Bytes outer_bytes() const {
@@ -302,22 +326,22 @@ class WeightsIdentity {
  public:
   WeightsIdentity() = default;
   explicit WeightsIdentity(const ModelWeights& weights)
-      : owner_(weights.owner),
-        layers_(weights.layers),
-        places_(weights.layout.places),
-        state_places_(weights.state_layout.places),
-        outer_(weights) {}
+      : owner_(weights.owner), layers_(weights.layers), outer_(weights) {
+    for (std::size_t kind = 0; kind < LayerKind::count; ++kind)
+      places_[kind] = weights.layout_of_kind(LayerKind::of(kind)).places;
+  }
   /// False for weights without an owner: their memory may hold others by now.
   [[nodiscard]] bool is_of(const ModelWeights& weights) const {
-    return weights.owner != nullptr && owner_.lock() == weights.owner && layers_ == weights.layers &&
-           places_ == weights.layout.places && state_places_ == weights.state_layout.places &&
-           outer_ == static_cast<const OuterWeights&>(weights);
+    if (weights.owner == nullptr || owner_.lock() != weights.owner || layers_ != weights.layers) return false;
+    for (std::size_t kind = 0; kind < LayerKind::count; ++kind)
+      if (places_[kind] != weights.layout_of_kind(LayerKind::of(kind)).places) return false;
+    return outer_ == static_cast<const OuterWeights&>(weights);
   }
 
  private:
   std::weak_ptr<const void> owner_;
   std::vector<std::vector<const std::byte*>> layers_;
-  std::vector<TensorPlace> places_, state_places_;
+  std::array<std::vector<TensorPlace>, LayerKind::count> places_; // by LayerKind::number()
   OuterWeights outer_;
 };
 
@@ -332,10 +356,12 @@ class WeightsIdentity {
     matrix->type = element;
   sizes.config = weights.config;
   sizes.config.shape.weight_element_bytes = sizes.config.shape.kv_element_bytes = bytes_of(element);
-  for (LayerLayout ModelWeights::*const layout : {&ModelWeights::layout, &ModelWeights::state_layout})
-    for (const TensorPlace& place : (weights.*layout).places)
-      (sizes.*layout).add(place.tensor, place.rows, place.columns, element, place.expert);
-  make_as_large(sizes.layout, sizes.state_layout);
+  sizes.lay_out_layers(weights.config, [&](LayerKind kind) {
+    LayerLayout layout;
+    for (const TensorPlace& place : weights.layout_of_kind(kind).places)
+      layout.add(place.tensor, place.rows, place.columns, element, place.expert);
+    return layout;
+  });
   return sizes;
 }
 

@@ -361,6 +361,14 @@ class HostTier {
     delta.layers.for_each([&digest](int layer) { digest.add(std::int64_t{layer}); });
   }
   if (shape.rotated > 0) digest.add(std::int64_t{shape.rotated});
+  if (const ExpertRouting& routing = config.routing; shape.experts > 0) {
+    for (const int number : {shape.experts, shape.experts_per_token, shape.shared_intermediate,
+                             static_cast<int>(routing.score), routing.groups, routing.groups_per_token,
+                             routing.group_scores, routing.normalised ? 1 : 0, routing.corrected ? 1 : 0})
+      digest.add(std::int64_t{number});
+    add_real(routing.scale);
+    shape.dense.for_each([&digest](int layer) { digest.add(std::int64_t{layer}); });
+  }
   if (config.neighbours_rotate || scaling.kind != RopeScalingKind::llama3)
     for (const double number : {config.neighbours_rotate ? 1.0 : 0.0, static_cast<double>(scaling.kind),
                                 scaling.rotated_factor, scaling.score_factor})

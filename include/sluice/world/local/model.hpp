@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-/// Made by `tiny_model`, `tiny_latent_model` or `tiny_delta_model`, or read from a folder
+/// Made by one of the functions below, or read from a folder
 /// (world/local/nlohmann/model_folder.hpp).
 struct LocalModel {
   std::string name; ///< the folder as it was given; errors name the model by it
@@ -36,7 +36,11 @@ struct LocalModel {
 [[nodiscard]] inline LocalModel tiny_latent_model(std::uint64_t seed = tiny_llama_seed) {
   return {"tiny-mla", tiny_latent(seed), std::make_unique<ByteTokenizer>()};
 }
-/// The same with the gated delta rule.
+/// That with DeepSeek-V3's experts.
+[[nodiscard]] inline LocalModel tiny_latent_experts_model(std::uint64_t seed = tiny_llama_seed) {
+  return {"tiny-mla-experts", tiny_latent_experts(seed), std::make_unique<ByteTokenizer>()};
+}
+/// The Llama with the gated delta rule.
 [[nodiscard]] inline LocalModel tiny_delta_model(std::uint64_t seed = tiny_llama_seed) {
   return {"tiny-delta", tiny_delta(seed), std::make_unique<ByteTokenizer>()};
 }

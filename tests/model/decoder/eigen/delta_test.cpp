@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gated delta rule: logits agree with a decoder in double precision that keeps whole lists of tokens, written from
-// Hugging Face's `Qwen3NextGatedDeltaNet` and `Qwen3NextAttention`.
+// Hugging Face's `Qwen3NextGatedDeltaNet` and `Qwen3NextAttention`. A folder gives the logits of the same weights in
+// memory.
+#include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
+#include "sluice/model/checkpoint/tiny.hpp"
+
 #include "model/decoder/doubled.hpp"
+#include "support/checkpoint_writer.hpp"
+#include "support/program.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <numeric>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -26,6 +36,37 @@ Vector unit(const double* from, int count) {
   return to;
 }
 
+/// A token's projections, each in the order of its heads.
+struct Projected {
+  Vector query, key, value, gate, update, decay;
+};
+
+/// Joint projections are a row of numbers for each key head: the head's Q and K, then V and the gates of its value
+/// heads; or these heads' updates, then their decays.
+Projected taken_apart(const DeltaRule& delta, const Vector& mixed, const Vector& rates) {
+  Projected apart;
+  const int heads = delta.value_heads / delta.key_heads;
+  auto next = mixed.begin();
+  const auto take = [](auto& from, Vector& to, int count) {
+    to.insert(to.end(), from, from + count);
+    from += count;
+  };
+  for (int head = 0; head < delta.key_heads; ++head) {
+    take(next, apart.query, delta.key_dim);
+    take(next, apart.key, delta.key_dim);
+    take(next, apart.value, heads * delta.value_dim);
+    take(next, apart.gate, heads * delta.value_dim);
+  }
+  CHECK(next == mixed.end());
+  next = rates.begin();
+  for (int head = 0; head < delta.key_heads; ++head) {
+    take(next, apart.update, heads);
+    take(next, apart.decay, heads);
+  }
+  CHECK(next == rates.end());
+  return apart;
+}
+
 /// S as rows of numbers: the state of one value head.
 using State = std::vector<Vector>;
 
@@ -37,7 +78,21 @@ std::vector<Vector> recurrent(const DecoderConfig& config, const LayerWeights& w
   std::vector<Vector> inputs, results;
   std::vector<State> states(static_cast<std::size_t>(delta.value_heads), State(keys, Vector(values, 0.0)));
   for (const Vector& token : x) {
-    inputs.push_back(product(w.mixed, token));
+    Vector gates, updates, decays;
+    if (config.joint_states) {
+      Projected apart = taken_apart(delta, product(w.mixed, token), product(w.update, token));
+      inputs.push_back(apart.query);
+      for (const Vector& more : {apart.key, apart.value})
+        inputs.back().insert(inputs.back().end(), more.begin(), more.end());
+      gates = apart.gate;
+      updates = apart.update;
+      decays = apart.decay;
+    } else {
+      inputs.push_back(product(w.mixed, token));
+      gates = product(w.state_gate, token);
+      updates = product(w.update, token);
+      decays = product(w.decay, token);
+    }
     Vector mixed;
     for (int c = 0; c < delta.channels(); ++c) {
       double sum = 0;
@@ -46,8 +101,6 @@ std::vector<Vector> recurrent(const DecoderConfig& config, const LayerWeights& w
                inputs[inputs.size() - 1 - static_cast<std::size_t>(back)][static_cast<std::size_t>(c)];
       mixed.push_back(sum * sigmoid(sum));
     }
-    const Vector gates = product(w.state_gate, token), updates = product(w.update, token);
-    const Vector decays = product(w.decay, token);
     Vector read;
     for (int head = 0; head < delta.value_heads; ++head) {
       const int key_head = head * delta.key_heads / delta.value_heads;
@@ -125,14 +178,113 @@ std::vector<Vector> attending(const DecoderConfig& config, const LayerWeights& w
   return results;
 }
 
-std::vector<Vector> delta_logits(const MadeModel& model, const std::vector<std::int32_t>& tokens) {
+/// `Qwen3NextTopKRouter`: the largest of all experts' softmax, which add up to 1 if `normalised`.
+Vector weighed(const Vector& logits, int taken, bool normalised, std::vector<int>& chosen) {
+  double all = 0, sum = 0;
+  for (const double logit : logits) all += std::exp(logit);
+  std::vector<std::size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
+  order.resize(static_cast<std::size_t>(taken));
+  Vector weights(logits.size(), 0.0);
+  for (const std::size_t expert : order) {
+    ++chosen[expert];
+    sum += weights[expert] = std::exp(logits[expert]) / all;
+  }
+  for (double& weight : weights) weight /= normalised ? sum : 1;
+  return weights;
+}
+
+std::vector<Vector> delta_logits(const MadeModel& model, const std::vector<std::int32_t>& tokens,
+                                 const Weigh& weigh = {}) {
   const DecoderConfig& config = model.weights.config;
-  return doubled_logits(model, tokens, [&](int layer, const LayerWeights& w, const std::vector<Vector>& x) {
-    return config.shape.delta.layers.contains(layer) ? recurrent(config, w, x) : attending(config, w, x);
-  });
+  return doubled_logits(
+      model, tokens,
+      [&](int layer, const LayerWeights& w, const std::vector<Vector>& x) {
+        return config.shape.delta.layers.contains(layer) ? recurrent(config, w, x) : attending(config, w, x);
+      },
+      weigh);
+}
+
+/// Weights that lie anywhere, as the images of layers.
+MadeModel made_of(const ModelWeights& weights) {
+  MadeModel made{family_config("llama2"), ElementType::f32};
+  made.weights = weights;
+  made.images.clear();
+  for (int layer = 0; layer < weights.config.shape.layers; ++layer) {
+    MadeModel::Image image(static_cast<std::size_t>(weights.layout.bytes.count()));
+    const std::vector<TensorPlace>& places = weights.layout_at(layer).places;
+    for (std::size_t i = 0; i < places.size(); ++i)
+      std::copy_n(weights.layers[static_cast<std::size_t>(layer)][i], places[i].bytes(),
+                  image.begin() + places[i].offset);
+    made.images.push_back(std::move(image));
+  }
+  return made;
+}
+
+std::vector<std::vector<float>> logits_of(const MadeModel& model, const std::vector<std::int32_t>& tokens) {
+  const auto decoder = make_decoder(model.weights, Tokens{block_tokens}, 2);
+  SequenceKv kv{model.weights.config, static_cast<int>(tokens.size())};
+  return pass(*decoder, model, kv, tokens, 0);
+}
+
+/// The tensors of a model with a matrix for each projection, with Qwen3-Next's joint ones instead.
+std::vector<WrittenTensor> joint_tensors(const ModelWeights& weights) {
+  const DeltaRule& delta = weights.config.shape.delta;
+  const std::int64_t keys = delta.key_dim, heads = delta.value_heads / delta.key_heads;
+  const std::int64_t values = heads * delta.value_dim, all_keys = keys * delta.key_heads;
+  std::map<std::string, WrittenTensor> all;
+  for (WrittenTensor& tensor : tensors_of(weights)) all[tensor.name] = std::move(tensor);
+  for (int layer = 0; layer < weights.config.shape.layers; ++layer) {
+    if (!delta.layers.contains(layer)) continue;
+    const std::string start = "model.layers." + std::to_string(layer) + ".linear_attn.in_proj_";
+    const auto taken = [&](const char* name) {
+      WrittenTensor tensor = all.at(start + name + ".weight");
+      all.erase(tensor.name);
+      return tensor;
+    };
+    const WrittenTensor qkv = taken("qkv"), z = taken("z"), b = taken("b"), a = taken("a");
+    const auto add = [](WrittenTensor& to, const WrittenTensor& from, std::int64_t first, std::int64_t rows) {
+      const std::size_t row = from.data.size() / static_cast<std::size_t>(from.shape[0]);
+      to.data += from.data.substr(row * static_cast<std::size_t>(first), row * static_cast<std::size_t>(rows));
+    };
+    WrittenTensor qkvz{start + "qkvz.weight", qkv.dtype, {qkv.shape[0] + z.shape[0], qkv.shape[1]}, ""};
+    WrittenTensor ba{start + "ba.weight", b.dtype, {2 * b.shape[0], b.shape[1]}, ""};
+    for (int head = 0; head < delta.key_heads; ++head) {
+      add(qkvz, qkv, head * keys, keys);
+      add(qkvz, qkv, all_keys + head * keys, keys);
+      add(qkvz, qkv, 2 * all_keys + head * values, values);
+      add(qkvz, z, head * values, values);
+      add(ba, b, head * heads, heads);
+      add(ba, a, head * heads, heads);
+    }
+    all[qkvz.name] = qkvz;
+    all[ba.name] = ba;
+  }
+  std::vector<WrittenTensor> tensors;
+  for (auto& [name, tensor] : all) tensors.push_back(std::move(tensor));
+  return tensors;
 }
 
 } // namespace
+
+TEST_CASE("a folder of Qwen3-Next or Qwen3.5 gives the bits of tiny-delta, whose weights it has") {
+  const ModelWeights tiny = tiny_delta();
+  const MadeModel expected = made_of(tiny);
+  const std::vector<std::int32_t> tokens = some_tokens(40, tiny.config.shape.vocabulary);
+  const auto logits = logits_of(expected, tokens);
+  for (const bool joint : {true, false}) {
+    DecoderConfig config = tiny.config;
+    config.shape.name = joint ? "qwen3_next" : "qwen3_5_text";
+    const sluice_test::TemporaryFolder folder;
+    write_file(folder.path / "config.json", hf_config_of(config).dump());
+    write_file(folder.path / "model.safetensors", safetensors_text(joint ? joint_tensors(tiny) : tensors_of(tiny)));
+    const Expected<ModelWeights> read = read_checkpoint(folder.path.string());
+    if (!read) FAIL(read.error().line());
+    CHECK(read->config.joint_states == joint);
+    CHECK(logits_of(made_of(*read), tokens) == logits);
+  }
+}
 
 TEST_CASE(
     "the gated delta rule: logits agree with double precision to 1e-4 of the largest, in one piece and in chunks") {
@@ -141,16 +293,46 @@ TEST_CASE(
       {.key_heads = 3, .value_heads = 3, .key_dim = 32, .value_dim = 16, .kernel = 2},
       {.key_heads = 1, .value_heads = 5, .key_dim = 3, .value_dim = 37, .kernel = 8}, // larger than K and V
   };
-  for (const DeltaRule& delta : kinds) {
-    DecoderConfig config = family_config("qwen3_next");
-    const LayerSet layers = config.shape.delta.layers;
-    config.shape.delta = delta;
-    config.shape.delta.layers = layers;
-    CAPTURE(delta.key_dim);
+  for (const char* family : {"qwen3_next", "qwen3_5"})
+    for (const DeltaRule& delta : kinds) {
+      DecoderConfig config = family_config(family);
+      const LayerSet layers = config.shape.delta.layers;
+      config.shape.delta = delta;
+      config.shape.delta.layers = layers;
+      CAPTURE(family);
+      CAPTURE(delta.key_dim);
+      const MadeModel model{config, ElementType::f32};
+      const std::vector<std::int32_t> tokens = some_tokens(83, config.shape.vocabulary);
+      check_agrees(model, tokens, delta_logits(model, tokens));
+    }
+}
+
+TEST_CASE("the experts of Qwen3-Next: logits agree with double precision, and a folder gives the same bits") {
+  std::vector<Vector> last;
+  for (const bool normalised : {true, false}) {
+    CAPTURE(normalised);
+    DecoderConfig config = family_config("qwen3_next_experts");
+    config.routing.normalised = normalised;
+    config.shape.name = "qwen3_next";
+    REQUIRE(check(config, "the test").ok());
     const MadeModel model{config, ElementType::f32};
     const std::vector<std::int32_t> tokens = some_tokens(83, config.shape.vocabulary);
-    check_agrees(model, tokens, delta_logits(model, tokens));
+    std::vector<int> chosen(static_cast<std::size_t>(config.shape.experts), 0);
+    const auto weigh = [&](const Vector& logits, const LayerWeights&) {
+      return weighed(logits, config.shape.experts_per_token, normalised, chosen);
+    };
+    last.push_back(delta_logits(model, tokens, weigh).back());
+    check_agrees(model, tokens, delta_logits(model, tokens, weigh));
+    CHECK(*std::min_element(chosen.begin(), chosen.end()) > 0);
+
+    const sluice_test::TemporaryFolder folder;
+    write_checkpoint(folder.path, model.weights);
+    const Expected<ModelWeights> read = read_checkpoint(folder.path.string());
+    if (!read) FAIL(read.error().line());
+    CHECK(read->config.shape.dense == config.shape.dense);
+    CHECK(logits_of(made_of(*read), tokens) == logits_of(model, tokens));
   }
+  CHECK(apart(last[0], last[1]) > 0.01);
 }
 
 TEST_CASE("a state matters: without it the last token's logits are others") {

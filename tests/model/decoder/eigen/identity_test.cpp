@@ -115,8 +115,13 @@ TEST_CASE("a sequence has the same bits alone and among others, in chunks, on th
                         {"deepseek", ElementType::f32},
                         {"deepseek", ElementType::bf16},
                         {"deepseek", ElementType::f16, {5, 0}},
+                        {"deepseek_experts", ElementType::f32},
+                        {"deepseek_experts", ElementType::bf16},
                         {"qwen3_next", ElementType::f32},
-                        {"qwen3_next", ElementType::bf16}};
+                        {"qwen3_next", ElementType::bf16},
+                        {"qwen3_5", ElementType::f16},
+                        {"qwen3_next_experts", ElementType::f32},
+                        {"qwen3_next_experts", ElementType::bf16}};
   for (const Case& with : cases) {
     CAPTURE(with.family);
     DecoderConfig config = family_config(with.family);
@@ -191,7 +196,8 @@ TEST_CASE("a sequence has the same bits alone and among others, in chunks, on th
 }
 
 TEST_CASE("a prefix that passes again keeps existing K and V, rebuilds missing ones, and changes no logit") {
-  for (const char* const family : {"llama2", "llama3", "qwen2", "qwen3", "opt", "mixtral", "deepseek"}) {
+  for (const char* const family :
+       {"llama2", "llama3", "qwen2", "qwen3", "opt", "mixtral", "deepseek", "deepseek_experts"}) {
     CAPTURE(family);
     const DecoderConfig config = family_config(family);
     const MadeModel model{config, ElementType::f32};

@@ -3,7 +3,9 @@
 // own code does.
 #include "model/decoder/doubled.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <numbers>
 #include <string>
@@ -46,13 +48,14 @@ Vector rotated(const DecoderConfig& config, const Yarn* yarn, int position, cons
   return to;
 }
 
-std::vector<Vector> expanded(const MadeModel& model, const std::vector<std::int32_t>& tokens, const Yarn* yarn) {
+std::vector<Vector> expanded(const MadeModel& model, const std::vector<std::int32_t>& tokens, const Yarn* yarn,
+                             const Weigh& weigh = {}) {
   const DecoderConfig& config = model.weights.config;
   const ModelShape& shape = config.shape;
   const int rope = shape.latent.rotated, nope = shape.head_dim - rope, value = shape.latent.value;
   double scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
   if (yarn != nullptr) scale *= mscale_of(*yarn, yarn->mscale_all) * mscale_of(*yarn, yarn->mscale_all);
-  return doubled_logits(model, tokens, [&](int, const LayerWeights& w, const std::vector<Vector>& normed) {
+  const Attend attend = [&](int, const LayerWeights& w, const std::vector<Vector>& normed) {
     std::vector<Vector> keys, values, results; // [token][head][..]
     for (std::size_t t = 0; t < normed.size(); ++t) {
       const int position = static_cast<int>(t);
@@ -93,7 +96,62 @@ std::vector<Vector> expanded(const MadeModel& model, const std::vector<std::int3
       results.push_back(product(w.output, attended));
     }
     return results;
-  });
+  };
+  return doubled_logits(model, tokens, attend, weigh);
+}
+
+/// The `count` largest of some numbers that are not excluded.
+std::vector<std::size_t> largest(const Vector& of, std::size_t count, const std::vector<bool>& excluded) {
+  std::vector<std::size_t> taken;
+  std::vector<bool> out = excluded;
+  while (taken.size() < count) {
+    std::size_t best = of.size();
+    for (std::size_t i = 0; i < of.size(); ++i)
+      if (!out[i] && (best == of.size() || of[i] > of[best])) best = i;
+    taken.push_back(best);
+    out[best] = true;
+  }
+  return taken;
+}
+
+/// What DeepSeek's configs say of their routers.
+struct Router {
+  bool third = true; ///< DeepSeek-V3; else V2
+  std::size_t groups = 1, groups_per_token = 1, experts_per_token = 1;
+  bool normalised = true;
+  double scale = 1;
+};
+
+/// Weights as the classes of DeepSeek-V2 and V3 compute them: masks over all experts. `chosen`: how often each was.
+Vector weighed(const Router& router, const Vector& logits, const LayerWeights& w, std::vector<int>& chosen) {
+  const std::size_t experts = logits.size(), of_group = experts / router.groups;
+  Vector scores, choice;
+  double sum = 0;
+  for (const double logit : logits) sum += std::exp(logit);
+  for (std::size_t e = 0; e < experts; ++e) {
+    scores.push_back(router.third ? 1 / (1 + std::exp(-logits[e])) : std::exp(logits[e]) / sum);
+    choice.push_back(scores[e] + (router.third ? number(w.router_bias, 0, static_cast<std::int64_t>(e)) : 0));
+  }
+  Vector of_groups;
+  for (std::size_t g = 0; g < router.groups; ++g) {
+    const Vector own(choice.begin() + static_cast<std::ptrdiff_t>(g * of_group),
+                     choice.begin() + static_cast<std::ptrdiff_t>((g + 1) * of_group));
+    double best = 0;
+    for (const std::size_t e : largest(own, router.third ? 2 : 1, std::vector<bool>(of_group))) best += own[e];
+    of_groups.push_back(best);
+  }
+  std::vector<bool> masked(experts, true);
+  for (const std::size_t g : largest(of_groups, router.groups_per_token, std::vector<bool>(router.groups)))
+    for (std::size_t e = 0; e < of_group; ++e) masked[g * of_group + e] = false;
+  const std::vector<std::size_t> taken = largest(choice, router.experts_per_token, masked);
+  double total = 0;
+  for (const std::size_t e : taken) total += scores[e];
+  Vector weights(experts, 0.0);
+  for (const std::size_t e : taken) {
+    weights[e] = scores[e] / (router.normalised ? total : 1) * router.scale;
+    ++chosen[e];
+  }
+  return weights;
 }
 
 } // namespace
@@ -134,4 +192,42 @@ TEST_CASE("latent attention with YaRN as DeepSeek's classes compute it") {
     check_agrees(model, tokens, expected);
     CHECK(apart(expected.back(), expanded(plain, tokens, nullptr).back()) > 0.01);
   }
+}
+
+TEST_CASE("the experts of DeepSeek-V2 and V3: logits agree with double precision") {
+  const Router routers[] = {
+      {.third = false, .experts_per_token = 3, .normalised = false, .scale = 16},
+      {.third = false, .groups = 3, .groups_per_token = 1, .experts_per_token = 2, .normalised = false, .scale = 1},
+      {.third = true, .groups = 3, .groups_per_token = 2, .experts_per_token = 3, .normalised = true, .scale = 2.5},
+      {.third = true, .experts_per_token = 4, .normalised = false, .scale = 1},
+  };
+  std::vector<Vector> last;
+  for (const Router& router : routers)
+    for (const bool gated : {false, true}) {
+      CAPTURE(router.third);
+      CAPTURE(router.groups);
+      CAPTURE(gated);
+      DecoderConfig config = family_config("deepseek_experts");
+      config.gated_shared_experts = gated;
+      config.shape.experts_per_token = static_cast<int>(router.experts_per_token);
+      config.routing = {.score = router.third ? RouterScore::sigmoid : RouterScore::softmax,
+                        .corrected = router.third,
+                        .normalised = router.normalised,
+                        .scale = router.scale,
+                        .groups = static_cast<int>(router.groups),
+                        .groups_per_token = static_cast<int>(router.groups_per_token),
+                        .group_scores = router.third ? 2 : 1};
+      REQUIRE(check(config, "the test").ok());
+      const MadeModel model{config, ElementType::f32};
+      const std::vector<std::int32_t> tokens = some_tokens(83, config.shape.vocabulary);
+      std::vector<int> chosen(static_cast<std::size_t>(config.shape.experts), 0);
+      const auto weigh = [&](const Vector& logits, const LayerWeights& w) {
+        return weighed(router, logits, w, chosen);
+      };
+      const std::vector<Vector> expected = expanded(model, tokens, nullptr, weigh);
+      check_agrees(model, tokens, expected);
+      CHECK(*std::min_element(chosen.begin(), chosen.end()) > 0);
+      for (const Vector& other : last) CHECK(apart(expected.back(), other) > 0.01);
+      last.push_back(expected.back());
+    }
 }

@@ -57,8 +57,8 @@ class HfDecoderFields {
   void refuse(const std::string& what, const std::string& expected) {
     keep({ErrorCode::unsupported, fields_.where(), what, expected});
   }
-  /// A token, or a list of tokens; none if the field is absent.
-  std::vector<int> tokens(const char* name, int vocabulary) {
+  /// A token, or a list of tokens; none if the field is absent. `of`: what else the numbers are.
+  std::vector<int> tokens(const char* name, int vocabulary, const char* of = "tokens") {
     std::vector<int> found;
     const auto field = config_->find(name);
     if (field == config_->end() || field->is_null()) return found;
@@ -68,7 +68,7 @@ class HfDecoderFields {
       if (token >= 0 && token < vocabulary) return found.push_back(static_cast<int>(token));
       keep({ErrorCode::bad_input, fields_.where(),
             std::string{name} + " is or holds " + excerpt(value.is_number() ? value.dump() : value.type_name()),
-            "tokens from 0 to " + std::to_string(vocabulary - 1)});
+            std::string{of} + " from 0 to " + std::to_string(vocabulary - 1)});
     };
     if (!field->is_array()) {
       take(*field);
@@ -91,11 +91,13 @@ class HfDecoderFields {
 /// Refuses models whose shape is known but which cannot be computed here, before the shape's reader accepts them.
 inline Status check_computable(const nlohmann::json& config, const std::string& where) {
   const JsonFields fields(config, where);
-  const std::string types = "deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, qwen2 or qwen3";
+  const std::string types =
+      "deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, qwen2, qwen3, qwen3_5_text or qwen3_next";
   const Expected<std::string> type = fields.text("model_type", types);
   if (!type) return type.error();
   bool known = false;
-  for (const char* name : {"deepseek_v2", "deepseek_v3", "llama", "mistral", "mixtral", "opt", "qwen2", "qwen3"})
+  for (const char* name : {"deepseek_v2", "deepseek_v3", "llama", "mistral", "mixtral", "opt", "qwen2", "qwen3",
+                           "qwen3_5_text", "qwen3_next"})
     known = known || *type == name;
   if (!known) return Error{ErrorCode::unsupported, where, "model_type is '" + excerpt(*type) + "'", types};
   if (fields.has("quantization_config"))
@@ -141,8 +143,22 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
     if (from.has("rope_theta")) decoder.rope_theta = from.number("rope_theta", 1, 1e15, positive);
   };
   theta_of(fields);
-  if (fields.has("partial_rotary_factor") && fields.number("partial_rotary_factor", 0, 1, "a number from 0 to 1") < 1)
+  const bool latents = decoder.shape.has_latents(), states = decoder.shape.has_states();
+  double share = states ? 0.25 : 1; // of a head's numbers, those that rotate; a quarter is the default of Qwen3-Next
+  const auto share_of = [&share](HfDecoderFields& from) {
+    return from.has("partial_rotary_factor") ? from.number("partial_rotary_factor", 0, 1, "a number from 0 to 1")
+                                             : share;
+  };
+  share = share_of(fields);
+  if (states) {
+    decoder.shape.rotated = static_cast<int>(decoder.shape.head_dim * share);
+    if (decoder.shape.rotated < 1 || decoder.shape.rotated % 2 != 0)
+      fields.refuse(std::to_string(decoder.shape.rotated) + " of a head's " + std::to_string(decoder.shape.head_dim) +
+                        " numbers rotate, by partial_rotary_factor",
+                    "an even number, for pairs rotate");
+  } else if (share < 1) {
     fields.refuse("partial_rotary_factor is below 1", "heads that are rotated whole");
+  }
   const char* name = fields.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   if (!fields.status() || !fields.has(name)) return fields.status();
   const nlohmann::json& inner = *config.find(name);
@@ -155,12 +171,11 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
                    "one rotation for all layers"};
   HfDecoderFields scaling(inner, where + ": " + name);
   theta_of(scaling);
-  const bool latents = decoder.shape.has_latents();
-  const std::string kinds = latents ? "default or yarn" : "default or llama3";
+  const std::string kinds = latents ? "default or yarn" : states ? "default" : "default or llama3";
   const std::string kind = scaling.text(scaling.has("rope_type") ? "rope_type" : "type", "default", kinds);
   if (kind == "yarn" && latents) {
     read_yarn(scaling, decoder.rope_scaling);
-  } else if (kind == "llama3" && !latents) {
+  } else if (kind == "llama3" && !latents && !states) {
     decoder.rope_scaling.factor = scaling.number("factor", 1, 1e6, positive);
     decoder.rope_scaling.low_frequency_factor = scaling.number("low_freq_factor", 1e-6, 1e6, "a positive number");
     decoder.rope_scaling.high_frequency_factor = scaling.number("high_freq_factor", 1e-6, 1e6, "a positive number");
@@ -171,16 +186,64 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
   } else if (kind != "default") {
     scaling.refuse("the rotation's kind is '" + excerpt(kind) + "'", kinds);
   }
-  if (scaling.has("partial_rotary_factor") && scaling.number("partial_rotary_factor", 0, 1, "a number from 0 to 1") < 1)
-    scaling.refuse("partial_rotary_factor is below 1", "heads that are rotated whole");
+  if (share_of(scaling) != share)
+    scaling.refuse(states ? "partial_rotary_factor differs from that outside, or from 0.25 if there is none"
+                          : "partial_rotary_factor is below 1",
+                   states ? "one factor: libraries read two differently" : "heads that are rotated whole");
   return scaling.status();
 }
 
-/// The shape of DeepSeek-V2 and V3. Their published models have experts behind dense layers, and shared experts; layers
-/// with different weights are not computed.
+/// The experts of DeepSeek-V2 and V3, behind `first_k_dense_replace` dense layers, and the shared ones beside them.
+inline void read_latent_experts(HfDecoderFields& fields, const nlohmann::json& config, ModelShape& shape) {
+  if (!config.contains("n_routed_experts")) fields.refuse("n_routed_experts is missing", "a number, or null: none");
+  if (!fields.has("n_routed_experts")) return;
+  const auto dense = static_cast<int>(fields.whole("first_k_dense_replace", 0, HfFields::widest));
+  if (dense >= shape.layers) return;
+  shape.dense = LayerSet::all(std::min(dense, max_layers));
+  shape.experts = static_cast<int>(fields.whole("n_routed_experts", 1, 1 << 12));
+  shape.experts_per_token = static_cast<int>(fields.whole("num_experts_per_tok", 1, shape.experts));
+  shape.moe_intermediate = static_cast<int>(fields.whole("moe_intermediate_size", 1, HfFields::widest));
+  if (!config.contains("n_shared_experts")) fields.refuse("n_shared_experts is missing", "a number, or null: none");
+  if (fields.has("n_shared_experts"))
+    shape.shared_intermediate = shape.moe_intermediate * static_cast<int>(fields.whole("n_shared_experts", 1, 1 << 12));
+  if (fields.has("moe_layer_freq") && fields.whole("moe_layer_freq", 1, HfFields::widest) != 1)
+    fields.refuse("moe_layer_freq is not 1", "1: libraries read others differently");
+}
+
+/// How the classes of DeepSeek-V2 and V3 choose experts. V2: by the softmax, among the groups with the best expert, if
+/// it is group-limited. V3: by the sigmoid and a bias, among the groups with the best pairs of experts.
+inline void read_latent_routing(HfDecoderFields& fields, bool third, const ModelShape& shape, ExpertRouting& routing) {
+  const std::string methods = third ? "noaux_tc" : "greedy or group_limited_greedy";
+  const std::string method = fields.text("topk_method", third ? "noaux_tc" : "greedy", methods);
+  const bool grouped = third || method == "group_limited_greedy";
+  if (third ? method != "noaux_tc" : method != "greedy" && !grouped)
+    fields.refuse("topk_method is '" + excerpt(method) + "'", methods);
+  fields.only_text("scoring_func", third ? "sigmoid" : "softmax");
+  routing.scale = fields.number("routed_scaling_factor", 1e-6, 1e6, "a positive number");
+  routing.score = third ? RouterScore::sigmoid : RouterScore::softmax;
+  routing.corrected = third;
+  routing.normalised = fields.flag("norm_topk_prob", false);
+  if (third && !fields.has("norm_topk_prob")) fields.refuse("norm_topk_prob is missing", "true or false");
+  if (!third && routing.normalised) fields.refuse("norm_topk_prob is true", "false: libraries read it differently");
+  if (!grouped || !fields.status()) return;
+  routing.groups = static_cast<int>(fields.whole("n_group", 1, shape.experts));
+  routing.groups_per_token = static_cast<int>(fields.whole("topk_group", 1, routing.groups));
+  routing.group_scores = third ? 2 : 1;
+  const int of_group = shape.experts / routing.groups, open = routing.groups_per_token * of_group;
+  if (shape.experts % routing.groups != 0)
+    fields.refuse("n_group is " + std::to_string(routing.groups),
+                  "a number that divides n_routed_experts: " + std::to_string(shape.experts));
+  if (of_group < routing.group_scores)
+    fields.refuse("n_group is " + std::to_string(routing.groups),
+                  "groups of two experts at least, of n_routed_experts: " + std::to_string(shape.experts));
+  if (shape.experts_per_token > open)
+    fields.refuse("num_experts_per_tok is " + std::to_string(shape.experts_per_token),
+                  "at most the experts of topk_group groups: " + std::to_string(open));
+}
+
+/// The shape of DeepSeek-V2 and V3.
 inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std::string& where) {
   HfDecoderFields fields(config, where);
-  const std::int64_t wide = HfFields::widest;
   const auto size = [&fields](const char* name, std::int64_t most = HfFields::widest) {
     return static_cast<int>(fields.whole(name, 1, most));
   };
@@ -207,15 +270,87 @@ inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std
   if (shape.latent.rotated % 2 != 0)
     fields.refuse("qk_rope_head_dim is " + std::to_string(shape.latent.rotated), "an even one, for pairs rotate");
   if (fields.has("index_topk")) fields.refuse("index_topk is set", "attention to all tokens");
-  const std::int64_t dense = fields.has("first_k_dense_replace") ? fields.whole("first_k_dense_replace", 0, wide) : 0;
-  const bool experts = fields.has("n_routed_experts") || !config.contains("n_routed_experts");
-  if (experts && dense < shape.layers)
-    fields.refuse(fields.has("n_routed_experts")
-                      ? "n_routed_experts is " + std::to_string(fields.whole("n_routed_experts", 0, wide)) +
-                            ", from layer " + std::to_string(dense) + " on"
-                      : "n_routed_experts is missing",
-                  "dense layers alone: null, or a first_k_dense_replace of all " + std::to_string(shape.layers) +
-                      " layers");
+  read_latent_experts(fields, config, shape);
+  if (!fields.status()) return fields.status().error();
+  if (Status status = check(shape, where); !status) return status.error();
+  return shape;
+}
+
+/// Which layers keep a state: those that `layer_types` names, or all but every `full_attention_interval`-th.
+inline LayerSet state_layers(HfDecoderFields& fields, const nlohmann::json& config, int layers) {
+  LayerSet states;
+  const std::string kinds = "linear_attention or full_attention for each of " + std::to_string(layers) + " layers";
+  if (fields.has("layer_types")) {
+    const nlohmann::json& types = *config.find("layer_types");
+    if (!types.is_array() || types.size() != static_cast<std::size_t>(layers))
+      fields.refuse("layer_types is no such list", kinds);
+    for (int layer = 0; layer < layers && fields.status(); ++layer) {
+      const nlohmann::json& type = types[static_cast<std::size_t>(layer)];
+      if (type == "linear_attention")
+        states.insert(layer);
+      else if (type != "full_attention")
+        fields.refuse("layer_types names '" + excerpt(type.dump()) + "'", kinds);
+    }
+  } else if (fields.has("full_attention_interval")) {
+    const std::int64_t interval = fields.whole("full_attention_interval", 1, HfFields::widest);
+    for (int layer = 0; layer < layers; ++layer)
+      if ((layer + 1) % interval != 0) states.insert(layer);
+  } else {
+    fields.refuse("layer_types and full_attention_interval are missing", kinds);
+  }
+  if (fields.status() && (states.empty() || states.count() == layers))
+    fields.refuse(states.empty() ? "no layer keeps a state" : "every layer keeps a state",
+                  "layers of linear_attention, and layers of full_attention between them");
+  return states;
+}
+
+/// Qwen3-Next's layers with experts: every `decoder_sparse_step`-th, without those of `mlp_only_layers`.
+inline LayerSet sparse_layers(HfDecoderFields& fields, int layers) {
+  LayerSet sparse;
+  if (fields.whole("num_experts", 0, 1 << 12) == 0) return sparse;
+  const std::int64_t step =
+      fields.has("decoder_sparse_step") ? fields.whole("decoder_sparse_step", 1, HfFields::widest) : 1;
+  for (int layer = 0; layer < layers; ++layer)
+    if ((layer + 1) % step == 0) sparse.insert(layer);
+  for (const int dense : fields.tokens("mlp_only_layers", layers, "layers")) sparse.erase(dense);
+  return sparse;
+}
+
+/// The shape of Qwen3-Next and Qwen3.5.
+inline Expected<ModelShape> delta_shape(const nlohmann::json& config, const std::string& where, std::string_view type) {
+  HfDecoderFields fields(config, where);
+  const auto size = [&fields](const char* name, std::int64_t most = HfFields::widest) {
+    return static_cast<int>(fields.whole(name, 1, most));
+  };
+  ModelShape shape;
+  shape.name = fields.text("_name_or_path", std::string{type}, "a string");
+  shape.layers = size("num_hidden_layers", max_layers);
+  shape.hidden = size("hidden_size");
+  shape.heads = size("num_attention_heads");
+  shape.kv_heads = size("num_key_value_heads");
+  shape.head_dim = size("head_dim");
+  shape.vocabulary = size("vocab_size", 1 << 24);
+  shape.tied_embeddings = fields.flag("tie_word_embeddings", false);
+  const bool single = fields.text(fields.has("dtype") ? "dtype" : "torch_dtype", "", "a data type") == "float32";
+  shape.weight_element_bytes = single ? 4 : 2;
+  shape.max_context = Tokens{size("max_position_embeddings", 1 << 24)};
+  shape.delta = {.layers = state_layers(fields, config, shape.layers),
+                 .key_heads = size("linear_num_key_heads"),
+                 .value_heads = size("linear_num_value_heads"),
+                 .key_dim = size("linear_key_head_dim"),
+                 .value_dim = size("linear_value_head_dim"),
+                 .kernel = size("linear_conv_kernel_dim")};
+  fields.only_flag("attn_output_gate", true);
+  fields.only_text("output_gate_type", "swish");
+  const LayerSet sparse = type == "qwen3_next" ? sparse_layers(fields, shape.layers) : LayerSet{};
+  if (!sparse.empty()) {
+    shape.dense = LayerSet::all(shape.layers) - sparse;
+    shape.experts = static_cast<int>(fields.whole("num_experts", 1, 1 << 12));
+    shape.experts_per_token = static_cast<int>(fields.whole("num_experts_per_tok", 1, shape.experts));
+    shape.moe_intermediate = size("moe_intermediate_size");
+    shape.shared_intermediate = size("shared_expert_intermediate_size");
+  }
+  if (sparse.count() < shape.layers || fields.has("intermediate_size")) shape.mlp = size("intermediate_size");
   if (!fields.status()) return fields.status().error();
   if (Status status = check(shape, where); !status) return status.error();
   return shape;
@@ -265,7 +400,10 @@ SLUICE_MODEL_INLINE Expected<DecoderConfig> decoder_from_hf_config(const nlohman
   if (whole.contains("use_sliding_window")) whole["use_sliding_window"] = false;
   const std::string type = config.find("model_type")->get<std::string>();
   const bool latents = type == "deepseek_v2" || type == "deepseek_v3";
-  Expected<ModelShape> shape = latents ? detail::latent_shape(config, where) : shape_from_hf_config(whole, where);
+  const bool states = type == "qwen3_next" || type == "qwen3_5_text";
+  Expected<ModelShape> shape = latents  ? detail::latent_shape(config, where)
+                               : states ? detail::delta_shape(config, where, type)
+                                        : shape_from_hf_config(whole, where);
   if (!shape) return shape.error();
   DecoderConfig decoder;
   decoder.shape = std::move(*shape);
@@ -292,15 +430,25 @@ SLUICE_MODEL_INLINE Expected<DecoderConfig> decoder_from_hf_config(const nlohman
     if (type == "llama" || type == "qwen3")
       decoder.qkv_bias = decoder.output_bias = fields.flag("attention_bias", false);
     if (type == "qwen2") decoder.qkv_bias = true;
-    decoder.query_key_norm = type == "qwen3";
+    decoder.query_key_norm = states || type == "qwen3";
     fields.only_flag("mlp_bias", false);
-    if (latents) {
-      fields.only_flag("attention_bias", false);
+    if (latents || states) fields.only_flag("attention_bias", false);
+    if (decoder.shape.experts > 0 && (latents || states)) {
+      decoder.mlp = MlpKind::experts;
+      if (latents) detail::read_latent_routing(fields, type == "deepseek_v3", decoder.shape, decoder.routing);
+      if (states) decoder.routing.normalised = fields.flag("norm_topk_prob", true);
+      decoder.gated_shared_experts = states;
+    }
+    if (states) {
+      decoder.norm = NormKind::rms_offset;
+      decoder.gated_heads = true;
+      decoder.joint_states = type == "qwen3_next"; // Qwen3.5 has each projection alone
+    } else if (latents) {
       decoder.neighbours_rotate = fields.flag("rope_interleave", true);
     } else {
       detail::read_windows(fields, config, type, decoder);
     }
-    if (!latents && decoder.shape.head_dim % 2 != 0)
+    if (!latents && !states && decoder.shape.head_dim % 2 != 0)
       fields.refuse("the head size is " + std::to_string(decoder.shape.head_dim), "an even one, for its halves rotate");
     if (fields.status()) {
       Status rotation = detail::read_rotation(config, where, type == "mixtral" ? 1e6 : 1e4, decoder);

@@ -22,9 +22,9 @@
 namespace sluice {
 
 /// The decoder that a parsed config.json describes; `where` opens the error's line. Known model types: llama, mistral,
-/// qwen2, qwen3, opt, mixtral, deepseek_v2 and deepseek_v3 (dense layers), in float32, float16 or bfloat16. Refuses by
-/// name whatever would be computed wrongly: other activations, rotations or attention windows, norms after the
-/// sublayers, unsupported biases.
+/// qwen2, qwen3, opt, mixtral, deepseek_v2, deepseek_v3, qwen3_next and qwen3_5_text, in float32, float16 or bfloat16.
+/// Refuses by name whatever would be computed wrongly: other activations, rotations, attention windows or choices of
+/// experts, norms after the sublayers, unsupported biases.
 ///
 /// Absent fields take the defaults of Hugging Face's classes where older configs lack them; absent sizes, norm epsilons
 /// and longest contexts are errors.
@@ -83,7 +83,7 @@ struct MappedCheckpoint {
 /// that the decoder does not use are ignored.
 ///
 /// Errors, one line each, with file and tensor: a missing file or tensor, a shape or type that differs from config.json
-/// or the first layer, a tensor in two files, a shard that lacks what the index lists; and all errors of
+/// or the first layer of its kind, a tensor in two files, a shard that lacks what the index lists; and all errors of
 /// `read_safetensors_header` and `decoder_from_hf_config`.
 [[nodiscard]] Expected<ModelWeights> read_checkpoint(const std::string& folder);
 

@@ -170,11 +170,9 @@ class CheckpointReader {
 
  private:
   /// The tensor of that name, if it exists with that shape and a supported type.
-  const TensorIndex::Found* find(const std::string& name, std::int64_t rows, std::int64_t columns, bool vector) {
+  const TensorIndex::Found* find(const std::string& name, const std::vector<std::int64_t>& shape) {
     if (!status_) return nullptr;
     const TensorIndex::Found* found = tensors_.find(name);
-    const std::vector<std::int64_t> shape =
-        vector ? std::vector<std::int64_t>{columns} : std::vector<std::int64_t>{rows, columns};
     if (found == nullptr) {
       status_ =
           Error{ErrorCode::bad_input, folder_, "there is no " + tensor_text(name), "it, of shape " + shape_text(shape)};
@@ -196,7 +194,8 @@ class CheckpointReader {
   /// A matrix that is used in place. The format recommends alignment but does not require it; an unaligned tensor is
   /// copied, and its pages are dropped: it is still in memory only once.
   void outer(Matrix& matrix, const std::string& name, std::int64_t rows, std::int64_t columns, bool vector) {
-    const TensorIndex::Found* found = find(name, rows, columns, vector);
+    using Shape = std::vector<std::int64_t>;
+    const TensorIndex::Found* found = find(name, vector ? Shape{columns} : Shape{rows, columns});
     if (found == nullptr) return;
     const ElementType type = *element_type(found->tensor.dtype);
     std::span<const std::byte> bytes = tensors_.bytes(*found);
@@ -213,22 +212,30 @@ class CheckpointReader {
     const auto name_of = [&](int layer, LayerTensor tensor, int expert) {
       return prefix_ + layer_tensor_name(config, layer, tensor, expert);
     };
-    // The first layer's types are all layers' types: every layer must fit every slot.
-    weights.layout = layout_of(config, [&](LayerTensor tensor, int expert) {
-      const TensorIndex::Found* found = tensors_.find(name_of(0, tensor, expert));
-      const auto type = found == nullptr ? std::nullopt : element_type(found->tensor.dtype);
-      return type.value_or(ElementType::f32); // an absent tensor is reported below
+    // The types of a kind's first layer are those of all its layers: each must fit every slot.
+    const auto first_like = [&](LayerKind kind) {
+      int layer = 0;
+      while (layer + 1 < config.shape.layers && config.kind(layer) != kind) ++layer;
+      return layer;
+    };
+    weights.lay_out_layers(config, [&](LayerKind kind) {
+      const int first = first_like(kind);
+      const auto type_of = [&](LayerTensor tensor, int expert) {
+        const TensorIndex::Found* found = tensors_.find(name_of(first, tensor, expert));
+        const auto type = found == nullptr ? std::nullopt : element_type(found->tensor.dtype);
+        return type.value_or(ElementType::f32); // an absent tensor is reported below
+      };
+      return sluice::layout_of(config, type_of, kind);
     });
     for (int layer = 0; layer < config.shape.layers && status_; ++layer) {
       std::vector<const std::byte*> tensors;
       std::vector<std::span<const std::byte>> ranges;
-      for (const TensorPlace& place : weights.layout.places) {
-        const bool vector = place.tensor < LayerTensor::router;
-        const TensorIndex::Found* found =
-            find(name_of(layer, place.tensor, place.expert), place.rows, place.columns, vector);
+      const LayerKind kind = config.kind(layer);
+      for (const TensorPlace& place : weights.layout_of_kind(kind).places) {
+        const TensorIndex::Found* found = find(name_of(layer, place.tensor, place.expert), stored_shape(place));
         if (found == nullptr) return;
         if (*element_type(found->tensor.dtype) != place.type) {
-          const std::string first = name_of(0, place.tensor, place.expert);
+          const std::string first = name_of(first_like(kind), place.tensor, place.expert);
           return refuse(*found, "is of dtype " + found->tensor.dtype,
                         tensors_.find(first)->tensor.dtype + ", the type of " + tensor_text(first));
         }

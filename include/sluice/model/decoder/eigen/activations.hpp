@@ -16,9 +16,10 @@
 
 namespace sluice {
 
-/// The sizes of an MLP between its matrices.
+/// The size of the widest MLP between its matrices.
 [[nodiscard]] constexpr std::int64_t mlp_width(const ModelShape& shape) {
-  return shape.experts > 0 ? shape.moe_intermediate : shape.mlp;
+  if (shape.experts == 0) return shape.mlp;
+  return std::max({shape.moe_intermediate, shape.shared_intermediate, shape.dense.empty() ? 0 : shape.mlp});
 }
 
 /// The stride of rows of activations in floats: rows start on a cache line, and are rarely a multiple of 4 KiB apart,
@@ -135,6 +136,7 @@ class LayerVectors {
   const float* decay_bias = nullptr;
   const float* state_norm = nullptr;
   const float* convolution = nullptr; ///< [channel][kernel]
+  const float* router_bias = nullptr;
 
   explicit LayerVectors(const ModelShape& shape) : room_(static_cast<std::size_t>(floats(shape))) {}
   LayerVectors(const LayerVectors&) = delete;
@@ -145,7 +147,7 @@ class LayerVectors {
     const DeltaRule& delta = shape.delta;
     const std::int64_t norms = shape.has_latents() ? shape.latent.query_rank + shape.latent.rank : 2 * shape.head_dim;
     return std::int64_t{6} * shape.hidden + std::int64_t{shape.heads} * shape.head_dim +
-           std::int64_t{2} * shape.kv_heads * shape.head_dim + norms + mlp_width(shape) +
+           std::int64_t{2} * shape.kv_heads * shape.head_dim + norms + mlp_width(shape) + shape.experts +
            std::int64_t{2} * delta.value_heads + delta.value_dim + std::int64_t{delta.channels()} * delta.kernel;
   }
   /// Reads the layer's vectors.
@@ -177,6 +179,7 @@ class LayerVectors {
     decay_bias = take(layer.decay_bias);
     state_norm = take(layer.state_norm);
     convolution = take(layer.convolution);
+    router_bias = take(layer.router_bias);
   }
 
  private:

@@ -43,6 +43,7 @@ class DeltaHeads : public BasicGroupedHeads<OffsetRmsNorm, true> {
   DeltaHeads(const DecoderConfig& config, Tokens block_tokens, int threads)
       : BasicGroupedHeads(config, block_tokens),
         delta_(config.shape.delta),
+        joint_(config.joint_states),
         epsilon_(config.norm_epsilon),
         block_tokens_(static_cast<int>(block_tokens.count())),
         scratch_(static_cast<std::size_t>(threads * scratch_floats(config.shape.delta))) {
@@ -96,6 +97,7 @@ class DeltaHeads : public BasicGroupedHeads<OffsetRmsNorm, true> {
 
   void project_all(ThreadPool& pool, const Activations& activations, const LayerWeights& weights, int rows,
                    int all) const {
+    if (joint_) return project_joint(pool, activations, weights, rows, all);
     OutputParts parts;
     parts.add(weights.mixed);
     parts.add(weights.update);
@@ -111,6 +113,53 @@ class DeltaHeads : public BasicGroupedHeads<OffsetRmsNorm, true> {
       if (part.matrix == 1) to(weights.update, activations.rates, activations.rates_stride);
       if (part.matrix == 2) to(weights.decay, activations.rates + delta_.value_heads, activations.rates_stride);
       if (part.matrix == 3) to(weights.state_gate, activations.gates, activations.query_stride);
+    });
+  }
+
+  /// Outputs of a joint matrix that follow one another in `to`, too.
+  struct Outputs {
+    float* to;
+    std::int64_t stride;
+    std::int64_t count;
+    bool gates; ///< only rows that are mixed need them
+  };
+  /// From output `at` of `mixed` on: for each key head come its Q, its K, and its value heads' V and gates.
+  [[nodiscard]] Outputs mixed_from(const Activations& activations, std::int64_t at) const {
+    const std::int64_t keys = delta_.key_dim, all_keys = keys * delta_.key_heads;
+    const std::int64_t values = std::int64_t{delta_.value_heads / delta_.key_heads} * delta_.value_dim;
+    const std::int64_t head = at / (2 * (keys + values));
+    at -= head * 2 * (keys + values);
+    const auto channels = [&](std::int64_t channel, std::int64_t count) {
+      return Outputs{activations.mixed + channel, activations.mixed_stride, count, false};
+    };
+    if (at < keys) return channels(head * keys + at, keys - at);
+    if (at -= keys; at < keys) return channels(all_keys + head * keys + at, keys - at);
+    if (at -= keys; at < values) return channels(2 * all_keys + head * values + at, values - at);
+    at -= values;
+    return {activations.gates + head * values + at, activations.query_stride, values - at, true};
+  }
+  /// The same of `update`: for each key head come its value heads' updates, and their decays.
+  [[nodiscard]] Outputs rates_from(const Activations& activations, std::int64_t at) const {
+    const std::int64_t heads = delta_.value_heads / delta_.key_heads, head = at / (2 * heads);
+    at -= head * 2 * heads;
+    const std::int64_t to = at < heads ? head * heads + at : delta_.value_heads + head * heads + at - heads;
+    return {activations.rates + to, activations.rates_stride, (at < heads ? heads : 2 * heads) - at, false};
+  }
+  void project_joint(ThreadPool& pool, const Activations& activations, const LayerWeights& weights, int rows,
+                     int all) const {
+    OutputParts parts;
+    parts.add(weights.mixed);
+    parts.add(weights.update);
+    pool.run(parts.count(), [&](int number, int /*thread*/) {
+      const OutputParts::Part part = parts.part(number);
+      const bool mixed = part.matrix == 0;
+      const Matrix& w = mixed ? weights.mixed : weights.update;
+      for (std::int64_t at = part.first, count = 0; at < part.last; at += count) {
+        const Outputs next = mixed ? mixed_from(activations, at) : rates_from(activations, at);
+        count = std::min(next.count, part.last - at);
+        const ActivationRows normed{activations.normed, activations.hidden_stride, next.gates ? rows : all};
+        if (normed.count > 0) project(normed, w.part(at, count), 0, count, next.to, next.stride);
+      }
     });
   }
 
@@ -229,6 +278,7 @@ class DeltaHeads : public BasicGroupedHeads<OffsetRmsNorm, true> {
   }
 
   DeltaRule delta_;
+  bool joint_;
   float epsilon_;
   int block_tokens_;
   std::vector<float> scratch_; // by thread

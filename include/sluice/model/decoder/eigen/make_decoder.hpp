@@ -16,10 +16,10 @@ namespace sluice {
 
 using LlamaDecoder = BasicDecoder<RmsNorm, Rotary, PagedAttention, GatedSilu>; ///< Llama, Qwen2, Qwen3
 using MixtralDecoder = BasicDecoder<RmsNorm, Rotary, PagedAttention, Experts>;
-/// DeepSeek-V2 and V3 without experts
-using LatentDecoder = BasicDecoder<RmsNorm, Rotary, PagedAttention, GatedSilu, LatentHeads>;
-/// Qwen3-Next's layers without experts
-using DeltaDecoder = BasicDecoder<OffsetRmsNorm, Rotary, PagedAttention, GatedSilu, DeltaHeads>;
+/// DeepSeek-V2 and V3, with and without experts
+using LatentDecoder = BasicDecoder<RmsNorm, Rotary, PagedAttention, Experts, LatentHeads>;
+/// Qwen3-Next, with and without experts
+using DeltaDecoder = BasicDecoder<OffsetRmsNorm, Rotary, PagedAttention, Experts, DeltaHeads>;
 using OptDecoder = BasicDecoder<LayerNorm, Learned, PagedAttention, Relu>;
 
 /// A decoder for the configuration, for K and V in blocks of `block_tokens` f32 tokens, on `threads` threads including
@@ -35,12 +35,11 @@ using OptDecoder = BasicDecoder<LayerNorm, Learned, PagedAttention, Relu>;
   const DecoderConfig& config = weights.config;
   const bool recurs = config.shape.has_states();
   if (recurs != config.gated_heads || recurs != (config.norm == NormKind::rms_offset)) return nullptr;
-  if (recurs && config.position == PositionKind::rotary && config.mlp == MlpKind::gated_silu)
+  if (recurs && config.position == PositionKind::rotary && config.mlp != MlpKind::relu)
     return std::make_unique<DeltaDecoder>(weights, block_tokens, threads);
   if (config.norm == NormKind::rms && config.position == PositionKind::rotary) {
     if (config.shape.has_latents())
-      return config.mlp == MlpKind::gated_silu ? std::make_unique<LatentDecoder>(weights, block_tokens, threads)
-                                               : nullptr;
+      return config.mlp != MlpKind::relu ? std::make_unique<LatentDecoder>(weights, block_tokens, threads) : nullptr;
     if (config.mlp == MlpKind::gated_silu) return std::make_unique<LlamaDecoder>(weights, block_tokens, threads);
     if (config.mlp == MlpKind::experts) return std::make_unique<MixtralDecoder>(weights, block_tokens, threads);
   }

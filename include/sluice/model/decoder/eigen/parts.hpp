@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -208,24 +209,34 @@ class Relu {
   }
 };
 
-/// The best `experts_per_token` gated MLPs by the router's logits, weighted by the softmax among them (Jiang et al.,
-/// "Mixtral of Experts", 2024). Among equal logits the lower expert wins; results are added in ascending order of
-/// experts.
+/// Of gated MLPs those that the router chooses (ExpertRouting), weighted, and then the shared ones, as one wide MLP
+/// (Jiang et al., "Mixtral of Experts", 2024; DeepSeek-AI, "DeepSeek-V3", 2024). Among equal scores the lower expert or
+/// group wins; results are added in ascending order of experts. A layer without a router is a GatedSilu.
 class Experts {
  public:
   explicit Experts(const DecoderConfig& config)
-      : experts_(config.shape.experts),
+      : dense_(config),
+        routing_(config.routing),
+        experts_(config.shape.experts),
         taken_(config.shape.experts_per_token),
-        order_(static_cast<std::size_t>(config.shape.experts)) {}
+        has_shared_(config.shape.shared_intermediate > 0),
+        scores_(static_cast<std::size_t>(experts_)),
+        groups_(static_cast<std::size_t>(routing_.groups)) {
+    order_.reserve(scores_.size());
+  }
   [[nodiscard]] static Bytes workspace(const DecoderConfig& config, std::int64_t rows) {
+    const ModelShape& shape = config.shape;
+    if (shape.experts == 0) return Bytes{0};
     const std::int64_t of_row =
-        config.shape.experts * std::int64_t{sizeof(float)} + std::int64_t{sizeof(int)} + std::int64_t{sizeof(float)};
-    return Bytes{rows * of_row + config.shape.experts * std::int64_t{sizeof(int)}};
+        shape.experts * std::int64_t{sizeof(float)} + std::int64_t{sizeof(int)} + std::int64_t{sizeof(float)};
+    return Bytes{rows * of_row + shape.experts * std::int64_t{sizeof(int) + sizeof(float)} +
+                 config.routing.groups * std::int64_t{sizeof(Group)}};
   }
 
   /// Adds the result for `rows` rows of `normed` to `hidden`.
-  void run(ThreadPool& pool, Activations& activations, const LayerWeights& weights, const LayerVectors& /*vectors*/,
+  void run(ThreadPool& pool, Activations& activations, const LayerWeights& weights, const LayerVectors& vectors,
            int rows) {
+    if (weights.router.empty()) return dense_.run(pool, activations, weights, vectors, rows);
     const ActivationRows x{activations.normed, activations.hidden_stride, rows};
     OutputParts parts;
     parts.add(weights.router);
@@ -233,13 +244,15 @@ class Experts {
       const OutputParts::Part part = parts.part(number);
       project(x, weights.router, part.first, part.last, activations.router, activations.router_stride);
     });
-    shares_.assign(static_cast<std::size_t>(rows) * static_cast<std::size_t>(experts_), -1.0F);
-    for (int r = 0; r < rows; ++r) choose(activations.router + r * activations.router_stride, r);
+    shares_.assign(static_cast<std::size_t>(rows) * scores_.size(), -1.0F);
+    for (int r = 0; r < rows; ++r)
+      choose(activations.router + r * activations.router_stride, vectors.router_bias,
+             shares_.data() + static_cast<std::size_t>(r) * scores_.size());
     for (int expert = 0; expert < experts_; ++expert) {
       index_.clear();
       factors_.clear();
       for (int r = 0; r < rows; ++r) {
-        const float share = shares_[share_of(r, expert)];
+        const float share = shares_[static_cast<std::size_t>(r) * scores_.size() + static_cast<std::size_t>(expert)];
         if (share < 0) continue;
         index_.push_back(r);
         factors_.push_back(share);
@@ -251,29 +264,88 @@ class Experts {
       add_projection(pool, activations, mlp.down, nullptr, {activations.gate, activations.mlp_stride, count},
                      index_.data(), factors_.data());
     }
+    if (has_shared_) add_shared(pool, activations, weights, x);
   }
 
  private:
-  [[nodiscard]] std::size_t share_of(int row, int expert) const {
-    return static_cast<std::size_t>(row) * static_cast<std::size_t>(experts_) + static_cast<std::size_t>(expert);
-  }
-  void choose(const float* logits, int row) {
-    for (int i = 0; i < experts_; ++i) order_[static_cast<std::size_t>(i)] = i;
-    std::partial_sort(order_.begin(), order_.begin() + taken_, order_.end(),
-                      [&](int a, int b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
-    float total = 0;
-    for (int i = 0; i < taken_; ++i) {
-      const int expert = order_[static_cast<std::size_t>(i)];
-      const float weight = exponential(logits[expert] - logits[order_[0]]);
-      shares_[share_of(row, expert)] = weight;
-      total += weight;
+  struct Group {
+    int number = 0;
+    float score = 0;
+  };
+
+  void add_shared(ThreadPool& pool, Activations& activations, const LayerWeights& weights, const ActivationRows& x) {
+    const bool gated = !weights.shared_gate.empty();
+    if (gated) {
+      factors_.resize(static_cast<std::size_t>(x.count));
+      project(x, weights.shared_gate, 0, 1, factors_.data(), 1);
+      for (float& factor : factors_) factor = sigmoid(factor);
     }
-    for (int i = 0; i < taken_; ++i) shares_[share_of(row, order_[static_cast<std::size_t>(i)])] /= total;
+    const MlpWeights& mlp = weights.mlps[static_cast<std::size_t>(experts_)];
+    detail::gate_and_up(pool, activations, mlp, x);
+    add_projection(pool, activations, mlp.down, nullptr, {activations.gate, activations.mlp_stride, x.count}, nullptr,
+                   gated ? factors_.data() : nullptr);
   }
 
+  [[nodiscard]] static float sigmoid(float x) { return 1.0F / (1.0F + exponential(-x)); }
+
+  /// The weights of a row's experts in `shares`, which are negative for the others. Logits order experts as their
+  /// softmax does.
+  void choose(const float* logits, const float* bias, float* shares) {
+    const bool softmax = routing_.score == RouterScore::softmax;
+    for (std::size_t i = 0; i < scores_.size(); ++i)
+      scores_[i] = softmax ? logits[i] : sigmoid(logits[i]) + (bias != nullptr ? bias[i] : 0);
+    find_candidates();
+    const auto better = [&](int a, int b) {
+      const float one = scores_[static_cast<std::size_t>(a)], other = scores_[static_cast<std::size_t>(b)];
+      return one > other || (one == other && a < b);
+    };
+    std::partial_sort(order_.begin(), order_.begin() + taken_, order_.end(), better);
+    const auto weight = [&](int expert) { // the best of all experts is in the best group
+      return softmax ? exponential(logits[expert] - logits[order_[0]]) : sigmoid(logits[expert]);
+    };
+    float total = softmax || routing_.normalised ? 0.0F : 1.0F;
+    for (int i = 0; i < taken_; ++i) {
+      const int expert = order_[static_cast<std::size_t>(i)];
+      shares[expert] = weight(expert);
+      if (routing_.normalised) total += shares[expert];
+    }
+    if (softmax && !routing_.normalised)
+      for (int expert = 0; expert < experts_; ++expert) total += weight(expert);
+    if (!softmax && routing_.normalised) total += 1e-20F; // as DeepSeek's class does: scores may all be 0
+    for (int i = 0; i < taken_; ++i) {
+      float& share = shares[order_[static_cast<std::size_t>(i)]];
+      share = share / total * static_cast<float>(routing_.scale);
+    }
+  }
+  /// The experts of the best groups, in `order_`.
+  void find_candidates() {
+    const int of_group = experts_ / routing_.groups;
+    for (int g = 0; g < routing_.groups; ++g) {
+      const float* const scores = scores_.data() + g * of_group;
+      float best = scores[0], second = -std::numeric_limits<float>::infinity();
+      for (int i = 1; i < of_group; ++i) {
+        second = std::max(second, std::min(best, scores[i]));
+        best = std::max(best, scores[i]);
+      }
+      groups_[static_cast<std::size_t>(g)] = {g, routing_.group_scores == 1 ? best : best + second};
+    }
+    const auto better = [](const Group& a, const Group& b) {
+      return a.score > b.score || (a.score == b.score && a.number < b.number);
+    };
+    std::partial_sort(groups_.begin(), groups_.begin() + routing_.groups_per_token, groups_.end(), better);
+    order_.clear();
+    for (int g = 0; g < routing_.groups_per_token; ++g)
+      for (int i = 0; i < of_group; ++i) order_.push_back(groups_[static_cast<std::size_t>(g)].number * of_group + i);
+  }
+
+  GatedSilu dense_;
+  ExpertRouting routing_;
   int experts_;
   int taken_;
-  std::vector<int> order_;     // experts, best first
+  bool has_shared_;
+  std::vector<float> scores_;  // of a row, by expert
+  std::vector<Group> groups_;  // of a row, best first
+  std::vector<int> order_;     // the experts of its best groups, best first
   std::vector<float> shares_;  // rows x experts; negative: not chosen
   std::vector<int> index_;     // the rows of the expert being computed
   std::vector<float> factors_; // the expert's shares in these rows
