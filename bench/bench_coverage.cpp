@@ -15,8 +15,9 @@
 //
 // The first table is of figures; the name of one that tables print without an interval of so many has a minus
 // (`has_interval`). The second is of paired differences from the report's first system that is neither a control nor an
-// oracle, where they have an interval. The last lines have what counts for verdicts (better or worse, no tie): how many
-// draws give one, how often the mean of the others denies it, and how often the others' majority does.
+// oracle, where less than half of the pairs are equal; a minus as above. The last lines have what counts for verdicts
+// (better or worse, no tie): how many draws give one, how often the mean of the others denies it, and how often the
+// others' majority does.
 #include "sluice/core/job_queue.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/engine/serve.hpp"
@@ -109,7 +110,7 @@ double coverage_of_mean(const std::vector<double>& values, std::size_t count, Ma
 struct OfDifference {
   double coverage, verdicts, denied_by_mean, denied_by_most;
 };
-OfDifference coverage_of_difference(const JudgedValues& of, std::size_t count, bool windows) {
+OfDifference coverage_of_difference(const JudgedValues& of, std::size_t count, bool windows, std::size_t least_pairs) {
   std::vector<double> differences;
   for (std::size_t i = 0; i < of.row.size(); ++i) differences.push_back(of.row[i] - of.reference[i]);
   const auto sign = [](double value) { return value > 0 ? 1 : value < 0 ? -1 : 0; };
@@ -117,8 +118,9 @@ OfDifference coverage_of_difference(const JudgedValues& of, std::size_t count, b
   for (const double one : differences) all_signs += sign(one);
   Share covered, verdicts, by_mean, by_most;
   each_draw(differences, count, [&](std::span<const std::size_t> drawn, double others, double wider) {
-    const Paired pairs = judged_pairs(at(of.row, drawn), at(of.reference, drawn), windows);
-    if (pairs.difference.known()) covered.count(covers(pairs.difference, others, wider));
+    const Paired pairs = judged_pairs(at(of.row, drawn), at(of.reference, drawn), windows, least_pairs);
+    if (const Paired by_interval = paired(at(of.row, drawn), at(of.reference, drawn)); !mostly_equal(by_interval))
+      covered.count(covers(by_interval.difference, others, wider));
     verdicts.count(pairs.judged() && !pairs.tie());
     if (!pairs.judged() || pairs.tie()) return;
     std::int64_t most = all_signs;
@@ -322,13 +324,14 @@ int main(int argc, char** argv) {
     all.clear();
     for (const SystemReport& row : rows) {
       if (&row == &*reference) continue;
-      const OfDifference of = coverage_of_difference(judged_values(row, *reference, by), seeds, windows);
+      const OfDifference of =
+          coverage_of_difference(judged_values(row, *reference, by), seeds, windows, by.least_pairs);
       all.emplace_back(row.name, of.coverage);
       if (!std::isnan(of.denied_by_mean))
         denied += fmt::format("{:<30} {:>16} {:>8.1f} {:>8.1f} {:>8.1f}\n", by.key, row.name, 100 * of.verdicts,
                               100 * of.denied_by_mean, 100 * of.denied_by_most);
     }
-    print(std::string{by.key}, all);
+    print((windows || by.least_pairs == 0 || seeds < by.least_pairs ? "- " : "") + std::string{by.key}, all);
   }
   fmt::print("\n{:<30} {:>16} {:>8} {:>8} {:>8}\n{}", "verdicts, % of the draws", "system", "given", "by mean",
              "by most", denied);

@@ -119,8 +119,10 @@ TEST_CASE("windows have no interval of the figures that few windows decide") {
   for (const char* figure : {"longest_gap_s", "p99_tbt_s"}) CHECK_FALSE(has_interval(figure, true, 100));
 }
 
-TEST_CASE("times have no interval of fewer than eight seeds, shares have") {
-  for (const std::size_t count : {2UL, 5UL, 7UL, 8UL}) {
+TEST_CASE("two seeds have no interval; attainments and rates have one from three seeds on, times from eight") {
+  CHECK_FALSE(some_interval(false, 2));
+  CHECK(some_interval(false, 3));
+  for (const std::size_t count : {2UL, 3UL, 5UL, 7UL, 8UL}) {
     CAPTURE(count);
     const std::vector<double> values{1, 2, 4, 8, 16, 32, 64, 128};
     const auto interval = [&](const char* figure) {
@@ -128,9 +130,10 @@ TEST_CASE("times have no interval of fewer than eight seeds, shares have") {
     };
     CHECK(interval("mean_e2e_s") == (count == 8));
     CHECK(interval("p99_ttft_s") == (count == 8));
-    CHECK(interval("slo_attainment"));
-    CHECK(interval("goodput_requests_per_s"));
-    CHECK(interval("throughput_tokens_per_s"));
+    for (const char* figure : {"tbt_attainment", "slo_attainment", "goodput_requests_per_s", "throughput_tokens_per_s"})
+      CHECK(interval(figure) == (count >= 3));
+    CHECK_FALSE(interval("tpot_attainment")); // nearly always 1: its intervals contain the mean too often
+    CHECK(interval("times_preempted") == (count >= 8));
   }
 }
 
@@ -153,7 +156,7 @@ TEST_CASE("an interval is printed from a metric's least number on, and never of 
 TEST_CASE("signs decide over windows, and the interval over seeds") {
   ComparisonReport seeds = eight();
   for (SystemReport& row : seeds.systems)
-    for (std::size_t i = 0; i < row.per_seed.size(); ++i) row.per_seed[i].tbt_attainment = 0.5;
+    for (std::size_t i = 0; i < row.per_seed.size(); ++i) row.per_seed[i].slo_attainment = 0.5;
   const std::string best = reference_of(blocks_of(seeds).front(), "")->name;
   const auto row = [&](ComparisonReport& report) -> SystemReport& {
     return *std::find_if(report.systems.begin(), report.systems.end(),
@@ -162,21 +165,91 @@ TEST_CASE("signs decide over windows, and the interval over seeds") {
   const auto verdict = [&](ComparisonReport& report) {
     const json written = json::parse(report_json(report));
     for (const json& one : written.at("systems"))
-      if (one.at("name") == row(report).name) return one.at("pairs").at("tbt_attainment");
+      if (one.at("name") == row(report).name) return one.at("pairs").at("slo_attainment");
     return json{};
   };
   const std::vector<double> ahead{.001, .002, .001, .003, .001, .002, .001, .4}; // the mean is one window's
-  for (std::size_t i = 0; i < ahead.size(); ++i) row(seeds).per_seed[i].tbt_attainment += ahead[i];
+  for (std::size_t i = 0; i < ahead.size(); ++i) row(seeds).per_seed[i].slo_attainment += ahead[i];
   CHECK_FALSE(verdict(seeds).at("interval").at(0).is_null());
   ComparisonReport windows = seeds;
   for (SystemReport& one : windows.systems) one.windows = true;
   CHECK(verdict(windows).at("interval") == json::array({nullptr, nullptr}));
   CHECK(verdict(windows).at("tie") == false);
   CHECK(verdict(windows).at("more") == 8);
-  row(windows).per_seed[0].tbt_attainment = 0.499; // 7 of 8
+  row(windows).per_seed[0].slo_attainment = 0.499; // 7 of 8
   CHECK(verdict(windows).at("tie") == true);
   CHECK(table_text(windows).find("window by window: mean differences, and the windows won") != std::string::npos);
   CHECK(report_html(windows).find("each window's figure less that of") != std::string::npos);
+}
+
+TEST_CASE("signs decide with fewer than eight pairs, and where half of the pairs or more are equal") {
+  const auto judge = [](const std::vector<double>& differences) {
+    return judged_pairs(differences, std::vector<double>(differences.size(), 0.0), false, 8);
+  };
+  for (const std::size_t count : {2UL, 5UL, 6UL, 7UL, 8UL}) {
+    CAPTURE(count);
+    std::vector<double> differences;
+    for (std::size_t i = 0; i < count; ++i) differences.push_back(1 + 0.01 * static_cast<double>(i));
+    const Paired of = judge(differences); // Student's t of two is beyond 0, too
+    CHECK(of.difference.known() == (count >= 8));
+    CHECK(of.judged());
+    CHECK(of.tie() == (count < 6));
+    CHECK(of.difference.mean == doctest::Approx(1 + 0.005 * static_cast<double>(count - 1)));
+  }
+  CHECK(judge({1, 1.1, 1.2, 1.3, 1.4, 1.5, -0.01}).tie()); // 6 of 7
+  const Paired half = judge({0, 0, 0, 0, 1, 2, 3, 4}), more = judge({0, 0, 0, 1, 2, 3, 4, 5});
+  CHECK_FALSE(half.difference.known());
+  CHECK(half.tie()); // 4 of 4 are too few
+  CHECK(more.difference.known());
+  CHECK_FALSE(judge({0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6}).tie()); // 6 of 6
+  const std::vector<double> many(100, 1.0), none(100, 0.0);
+  CHECK_FALSE(judged_pairs(many, none, false, 0).difference.known()); // no number is enough
+  CHECK(judged_pairs(many, none, false, 100).difference.known());
+}
+
+TEST_CASE("tables over few seeds have means and signs, and name no interval") {
+  const ComparisonReport few = of_seeds(seed_range(1, 5));
+  const std::string text = table_text(few), page = report_html(few);
+  for (const std::string& told : {text, page}) CHECK(told.find("a tie: the counts won and lost") != std::string::npos);
+  CHECK(text.find("seed by seed: mean differences, and the seeds won") != std::string::npos);
+  CHECK(text.find("0 is in the 95 % interval") == std::string::npos);
+  const json written = json::parse(report_json(few));
+  for (const json& row : written.at("systems"))
+    if (row.contains("pairs")) CHECK(row.at("pairs").at("tbt_attainment").at("interval").at(0).is_null());
+  // Of eight seeds only some differences have an interval: the table says by what the others are judged.
+  const std::string both = table_text(eight());
+  CHECK(both.find("0 is in the 95 % interval; without an interval, the counts") != std::string::npos);
+  const bool has_mean = both.find(" mean -") != std::string::npos || both.find(" mean +") != std::string::npos;
+  CHECK(has_mean); // among the ends of the other intervals
+}
+
+TEST_CASE("report.json says which differences hold together with all others of the table") {
+  ComparisonReport report = eight();
+  const std::string best = reference_of(blocks_of(report).front(), "")->name;
+  report.baseline = best;
+  for (const char* name : {"Far", "Near"}) {
+    SystemReport row = *std::find_if(report.systems.begin(), report.systems.end(),
+                                     [&](const SystemReport& one) { return one.name == best; });
+    row.name = name;
+    for (std::size_t i = 0; i < 8; ++i) {
+      const double away = 0.01 * (static_cast<double>(i) - 1.1); // beyond a tie by itself only
+      row.per_seed[i].slo_attainment -= row.name == "Far" ? 0.5 + away : away;
+    }
+    report.systems.push_back(std::move(row));
+  }
+  std::size_t starred = 0;
+  const json written = json::parse(report_json(report));
+  for (const json& row : written.at("systems")) {
+    if (!row.contains("pairs")) continue;
+    const json& of = row.at("pairs").at("slo_attainment");
+    CAPTURE(of.dump());
+    if (row.at("name") == "Far") CHECK((of.at("tie") == false && of.at("holds_together") == true));
+    if (row.at("name") != "Near") continue;
+    ++starred;
+    CHECK((of.at("tie") == false && of.at("holds_together") == false));
+  }
+  CHECK(starred == 1);
+  CHECK(table_text(report).find(" *") != std::string::npos);
 }
 
 TEST_CASE("a joined row has the mean of every number, and all refusals") {

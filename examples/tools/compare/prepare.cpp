@@ -96,10 +96,18 @@ Status set_counted(const WorkloadOptions& workload, std::span<const RequestSpec>
   const auto counted = std::count_if(requests.begin(), requests.end(), [&](const RequestSpec& one) {
     return setup.counts_from <= one.arrival && one.arrival < setup.counts_until;
   });
-  if (counted == 0)
-    return flag_error(workload.horizon ? "--horizon" : "--warmup",
-                      fmt::format("no request arrives then; the last one at {:.4g} s", requests.back().arrival.count()),
-                      "seconds before that");
+  if (counted == 0) {
+    const auto next = std::find_if(requests.begin(), requests.end(),
+                                   [&](const RequestSpec& one) { return setup.counts_from <= one.arrival; });
+    if (next == requests.end())
+      return flag_error(
+          "--warmup", fmt::format("no request arrives then; the last one at {:.4g} s", requests.back().arrival.count()),
+          "seconds before that");
+    return flag_error("--horizon",
+                      fmt::format("no request arrives from {:g} s to {:g} s; the next one at {:.4g} s", workload.warmup,
+                                  *workload.horizon, next->arrival.count()),
+                      "seconds after that");
+  }
   w.counted = fmt::format("arrivals from {:g} s{}, ", workload.warmup,
                           workload.horizon ? fmt::format(" to {:g} s", *workload.horizon) : std::string{});
   // A closed loop's later requests arrive when a system has answered, so no number holds for all systems.

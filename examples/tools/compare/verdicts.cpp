@@ -29,7 +29,7 @@ std::string Verdicts::note(const std::string& baseline, std::string_view table) 
                   baseline.empty() && !reference.empty() ? reference + ", first in the mean over all comparisons"
                   : baseline.empty()                     ? "the best of the same comparison"
                                                          : baseline + " of the same comparison",
-                  windows ? "window by window" : "seed by seed", detail::tie_means(windows));
+                  windows ? "window by window" : "seed by seed", tie);
   if (table.find("better *") != std::string_view::npos || table.find("worse *") != std::string_view::npos)
     text += fmt::format(
         "* differs in its comparison, but not among all {} of the table together (Holm): about one in 20 such differs "
@@ -102,6 +102,7 @@ Verdicts verdicts_of(std::span<const Ran> all, const std::string& baseline) {
   }
   detail::hold(judgements); // all together, not block by block
   verdicts.all = judgements.size();
+  verdicts.tie = detail::tie_means(judgements);
   for (const detail::Judgement& one : judgements) {
     const char* verdict = !one.of.judged() ? "" : one.of.tie() ? " tie" : one.better() ? " better" : " worse";
     verdicts.of[one.row][one.figure] = one.mean_text("-") + verdict + (one.alone() ? " *" : "");

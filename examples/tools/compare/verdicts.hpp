@@ -26,6 +26,7 @@ struct Verdicts {
   std::map<const sluice::SystemReport*, std::array<std::string, judged_count>> of;
   std::size_t all = 0;   ///< number of judged pairs
   bool windows = false;  ///< the runs are windows of a trace
+  std::string tie;       ///< what makes a verdict a tie
   std::string reference; ///< the system that all comparisons are judged against; empty: the best of each
 
   /// Returns the text of a row's figure; "-" for one that is not judged.

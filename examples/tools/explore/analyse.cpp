@@ -132,7 +132,9 @@ void judge_by_seeds(Exploration& found) {
   if (reference != nullptr && reference->livelock.empty()) {
     found.reference = reference->name;
     const std::vector<double> of_reference = values(*reference);
-    for (Row& row : found.rows) row.against = judged_pairs(values(row), of_reference, found.workload.windows);
+    constexpr std::size_t least_pairs = judged_figures[judged_figure("slo_attainment")].least_pairs;
+    for (Row& row : found.rows)
+      row.against = judged_pairs(values(row), of_reference, found.workload.windows, least_pairs);
   }
   const std::size_t seeds = found.workload.seeds.size();
   std::vector<std::vector<double>> of_each;

@@ -209,13 +209,13 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
   out += fmt::format("{} combinations of {} roles: {} engines; {} repeat one of them, {} do not work together\n\n", all,
                      found.space.roles.size(), engines, works - engines, all - works);
   if (found.of_seeds())
-    out +=
-        fmt::format("Means of {} {}, +- half of the 95 % interval{}\n\n", w.seeds.size(), seeds_or_windows(w.windows),
-                    found.reference.empty()
-                        ? ""
-                        : fmt::format("; compared {} by {} with {}, the best published; of "
-                                      "a hundred equal systems about five differ by chance",
-                                      w.windows ? "window" : "seed", w.windows ? "window" : "seed", found.reference));
+    out += fmt::format("Means of {} {}{}{}\n\n", w.seeds.size(), seeds_or_windows(w.windows),
+                       some_interval(w.windows, w.seeds.size()) ? ", +- half of the 95 % interval" : "",
+                       found.reference.empty() ? ""
+                                               : fmt::format("; compared {} by {} with {}, the best published; of "
+                                                             "a hundred equal systems about five differ by chance",
+                                                             w.windows ? "window" : "seed",
+                                                             w.windows ? "window" : "seed", found.reference));
   const auto is_composition = [](const Row& row) { return !row.listed; };
   const auto ran = std::count_if(found.rows.begin(), found.rows.end(), is_composition);
   out += fmt::format("The best compositions of {}{}\n\n", ran,

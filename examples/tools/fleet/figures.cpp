@@ -54,8 +54,11 @@ std::vector<double> values_of(const Figure& figure, std::span<const Ran> runs) {
   return values;
 }
 
-/// "precise: tokens/s +4.1 % [+2.0, +6.2]" of each judged figure, against the first router's runs. Over windows of a
-/// trace, "tokens/s +4.1 %, better, wins 8 of 8": the signs decide.
+/// The fewest seeds with which a difference of routers has an interval.
+constexpr std::size_t least_pairs = 8;
+
+/// "precise: tokens/s +4.1 % [+2.0, +6.2]" of each judged figure, against the first router's runs. Where the difference
+/// has no interval, "tokens/s +4.1 %, better, wins 8 of 8": the signs decide.
 std::string differences_of(std::span<const RouterRuns> all, bool windows) {
   std::string out;
   const RouterRuns& first = all.front();
@@ -67,15 +70,14 @@ std::string differences_of(std::span<const RouterRuns> all, bool windows) {
           std::find_if(all_figures.begin(), all_figures.end(), [&](const Figure& f) { return f.key == key; });
       const std::vector<double> a = values_of(*figure, one.runs), b = values_of(*figure, first.runs);
       if (std::isnan(a.front()) || std::isnan(b.front())) continue;
-      if (!windows && !has_interval(key, windows, a.size())) continue;
-      const Paired pair = judged_pairs(a, b, windows);
+      const Paired pair = judged_pairs(a, b, windows, least_pairs);
       const double scale = figure->unit == Unit::share ? 100 : 100 / std::abs(mean_of(b));
       out += fmt::format("{}{} {} {}", between, figure->group.empty() ? figure->head : figure->group,
                          sluice::detail::signed_text(pair.difference.mean * scale),
                          figure->unit == Unit::share ? "points" : "%");
-      if (windows)
+      if (!pair.difference.known())
         out += ", " + verdict_of(pair, key == "mean_ttft_s");
-      else if (pair.judged())
+      else
         out += fmt::format(" [{}, {}]{}", sluice::detail::signed_text(pair.difference.least * scale),
                            sluice::detail::signed_text(pair.difference.most * scale), pair.tie() ? ", a tie" : "");
       between = "; ";

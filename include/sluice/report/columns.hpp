@@ -75,11 +75,11 @@ struct MetricColumn {
 inline constexpr auto metric_columns = [] {
   using enum MetricUnit;
   return std::to_array<MetricColumn>({
-      {"tbt_attainment", "tbt", "TBT", share, {2, 0}, "attainment, %", "TBT"},
+      {"tbt_attainment", "tbt", "TBT", share, {3, 0}, "attainment, %", "TBT"},
       {"per_token_attainment", "per-token", "per token", share, {0, 0}, "attainment, %", "per token"},
-      {"tpot_attainment", "tpot", "TPOT", share, {2, 0}, "attainment, %", "TPOT"},
-      {"ttft_attainment", "ttft", "TTFT", share, {2, 0}, "attainment, %", "TTFT"},
-      {"slo_attainment", "slo-met", "SLO", share, {2, 0}, "attainment, %", "SLO"},
+      {"tpot_attainment", "tpot", "TPOT", share, {0, 0}, "attainment, %", "TPOT"},
+      {"ttft_attainment", "ttft", "TTFT", share, {3, 0}, "attainment, %", "TTFT"},
+      {"slo_attainment", "slo-met", "SLO", share, {3, 0}, "attainment, %", "SLO"},
       {"mean_tbt_s", "mean-tbt", "mean TBT", milliseconds, {8, 0}, "TBT, ms", "mean"},
       {"p50_tbt_s", "p50-tbt", "P50 TBT", milliseconds, {8, 0}, "TBT, ms", "P50"},
       {"p95_tbt_s", "p95-tbt", "P95 TBT", milliseconds, {8, 0}, "TBT, ms", "P95"},
@@ -106,26 +106,26 @@ inline constexpr auto metric_columns = [] {
       {"found_share", "found", "found", share, {8, 0}},
       {"fetched_share", "found-lower", "in lower tiers", share, {8, 0}},
       {"findable_share", "found-possible", "possible to find", share, {0, 0}},
-      {"throughput_tokens_per_s", "tokens", "tokens/s", number, {2, 8}, "throughput", "tok/s"},
-      {"throughput_requests_per_min", "requests", "requests/min", number, {2, 0}, "throughput", "req/min"},
-      {"goodput_requests_per_s", "goodput", "goodput, requests/s", number, {2, 0}, "goodput", "req/s"},
-      {"stall_share", "stall", "stall", share, {2, 8}, "stall", "%"},
+      {"throughput_tokens_per_s", "tokens", "tokens/s", number, {3, 8}, "throughput", "tok/s"},
+      {"throughput_requests_per_min", "requests", "requests/min", number, {3, 0}, "throughput", "req/min"},
+      {"goodput_requests_per_s", "goodput", "goodput, requests/s", number, {3, 0}, "goodput", "req/s"},
+      {"stall_share", "stall", "stall", share, {8, 8}, "stall", "%"},
       {"hosted_share", "hosted", "decodes on the host", share, {0, 0}},
-      {"times_preempted", "preempted", "preempted", count, {2, 0}, "times", "preempted"},
-      {"served", "served", "served", count, {2, 8}, "requests", "served"},
-      {"refused", "refused", "refused", count, {2, 8}, "requests", "refused"},
-      {"unfinished", "", "left", count, {2, 8}, "requests", "left"},
-      {"left_out_tokens_share", "left-out-tokens", "prompt tokens left out", share, {2, 8}, "left out", "tokens, %"},
-      {"queue_grows", "grows", "queue grows", share, {2, 8}},
-      {"bytes_to_device", "gb-in", "GB in", gigabytes, {2, 8}, "moved, GB", "in"},
-      {"bytes_to_host", "gb-out", "GB out", gigabytes, {2, 0}, "moved, GB", "out"},
-      {"device_peak_share", "device-peak", "KV peak", share, {2, 0}, "device KV, %", "peak"},
-      {"device_mean_share", "device-mean", "KV mean", share, {2, 8}, "device KV, %", "mean"},
-      {"host_peak_bytes", "", "host KV peak, GB", gigabytes, {2, 8}, "host KV, GB", "peak"},
-      {"plans", "plans", "plans", count, {2, 0}, "planning", "plans"},
+      {"times_preempted", "preempted", "preempted", count, {8, 0}, "times", "preempted"},
+      {"served", "served", "served", count, {8, 8}, "requests", "served"},
+      {"refused", "refused", "refused", count, {8, 8}, "requests", "refused"},
+      {"unfinished", "", "left", count, {8, 8}, "requests", "left"},
+      {"left_out_tokens_share", "left-out-tokens", "prompt tokens left out", share, {8, 8}, "left out", "tokens, %"},
+      {"queue_grows", "grows", "queue grows", share, {8, 8}},
+      {"bytes_to_device", "gb-in", "GB in", gigabytes, {8, 8}, "moved, GB", "in"},
+      {"bytes_to_host", "gb-out", "GB out", gigabytes, {3, 0}, "moved, GB", "out"},
+      {"device_peak_share", "device-peak", "KV peak", share, {8, 0}, "device KV, %", "peak"},
+      {"device_mean_share", "device-mean", "KV mean", share, {3, 8}, "device KV, %", "mean"},
+      {"host_peak_bytes", "", "host KV peak, GB", gigabytes, {6, 8}, "host KV, GB", "peak"},
+      {"plans", "plans", "plans", count, {8, 0}, "planning", "plans"},
       {"planning_s", "", "planning", milliseconds, {8, 8}, "planning", "ms"},
-      {"planning_p99_us", "", "P99 plan, µs", number, {2, 8}, "planning", "P99 µs"},
-      {"iterations", "iterations", "iterations", count, {2, 8}},
+      {"planning_p99_us", "", "P99 plan, µs", number, {8, 8}, "planning", "P99 µs"},
+      {"iterations", "iterations", "iterations", count, {5, 8}},
   });
 }();
 
@@ -137,6 +137,13 @@ inline constexpr auto metric_columns = [] {
       const std::size_t least = windows ? column.interval.windows : column.interval.seeds;
       return least > 0 && count >= least;
     }
+  return false;
+}
+
+/// Returns whether any metric has an interval over so many.
+[[nodiscard]] constexpr bool some_interval(bool windows, std::size_t count) {
+  for (const MetricColumn& column : metric_columns)
+    if (has_interval(column.key, windows, count)) return true;
   return false;
 }
 

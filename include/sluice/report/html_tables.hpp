@@ -146,12 +146,13 @@ inline std::string html_table(const WorkloadReport& workload, const ReportBlock&
 inline std::string html_judgement(const ReportBlock& block, const std::string& baseline) {
   const SystemReport* reference = reference_of(block, baseline);
   if (reference == nullptr || reference->per_seed.size() < 2 || block.rows.size() < 2) return {};
+  const std::vector<Judgement> judgements = judgements_of(block, baseline);
   std::string out = "<div class=\"keep\"><div class=\"wide\"><table class=\"long\"><caption><b>Judged in pairs, " +
                     title_of(block) + "</b><br>each " + (reference->windows ? "window" : "seed") +
                     "'s figure less that of " + escaped(label_of(*reference)) + ", " +
                     (reference->name == baseline ? "the baseline" : "the best here") +
-                    (reference->windows ? ": mean; a tie: " : ": mean and interval; a tie: ") +
-                    tie_means(reference->windows) + "</caption>\n<thead><tr class=\"groups\"><th></th>";
+                    (some_difference_has_interval(judgements) ? ": mean and interval; a tie: " : ": mean; a tie: ") +
+                    tie_means(judgements) + "</caption>\n<thead><tr class=\"groups\"><th></th>";
   std::string heads;
   for (const JudgedFigure& figure : judged_figures) {
     out +=
@@ -161,7 +162,6 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
              "<th scope=\"col\" data-told>from &hellip; to</th>" + html_words_head("judged", key + "_judged");
   }
   out += "</tr>\n<tr>" + html_words_head("system") + heads + "</tr></thead><tbody>\n";
-  const std::vector<Judgement> judgements = judgements_of(block, baseline);
   for (const Judgement& one : judgements) {
     if (one.figure == 0)
       out += std::string{one.row->control ? "<tr class=\"control\">" : "<tr>"} + "<th scope=\"row\">" +

@@ -4,10 +4,13 @@
 
 #include "sluice/report/json.hpp"
 #include "sluice/report/order.hpp"
+#include "sluice/report/seed_tables.hpp"
 #include "sluice/report/seeds.hpp"
 
 #include <cstdint>
 #include <cstdio>
+#include <utility>
+#include <vector>
 
 namespace sluice::detail {
 
@@ -57,13 +60,16 @@ SLUICE_REPORT_INLINE void write_workload(JsonWriter& json, const WorkloadReport&
   json.end_array().end_object();
 }
 
-/// Writes a row's comparison with its reference row: "pairs", by figure.
-inline void write_pairs(JsonWriter& json, const SystemReport& row, const SystemReport& reference) {
+/// Writes a row's comparison with its reference row: "pairs", by figure. `judgements`: of the row's block.
+inline void write_pairs(JsonWriter& json, const SystemReport& row, const SystemReport& reference,
+                        const std::vector<Judgement>& judgements) {
   json.key("pairs").begin_object().field("against", reference.name);
-  for (const JudgedFigure& figure : judged_figures) {
-    const Paired of = judged(row, reference, figure);
-    json.key(figure.key).begin_object().field("difference", of.difference.mean).key("interval").begin_array();
+  for (const Judgement& one : judgements) {
+    if (one.row != &row) continue;
+    const Paired& of = one.of;
+    json.key(one.by().key).begin_object().field("difference", of.difference.mean).key("interval").begin_array();
     json.value(of.difference.least).value(of.difference.most).end_array().field("tie", of.tie());
+    json.field("holds_together", one.held);
     json.field("more", of.wins).field("less", of.losses).field("pairs", of.pairs()).end_object();
   }
   json.end_object();
@@ -143,12 +149,26 @@ SLUICE_REPORT_INLINE void write_row(JsonWriter& json, const SystemReport& system
   if (system.time.seen > 0) write_time_spent(json, system.time);
 }
 
+/// A block, and the judgements of its rows.
+struct JudgedBlock {
+  ReportBlock block;
+  std::vector<Judgement> judgements;
+};
+[[nodiscard]] inline std::vector<JudgedBlock> judged_blocks(const ComparisonReport& report) {
+  std::vector<JudgedBlock> judged;
+  for (ReportBlock& block : blocks_of(report)) {
+    std::vector<Judgement> judgements = judgements_of(block, report.baseline);
+    judged.push_back({std::move(block), std::move(judgements)});
+  }
+  return judged;
+}
+
 /// Writes the row's comparison with its reference row in the blocks, if it has several seeds.
-inline void write_judgement(JsonWriter& json, const SystemReport& row, const std::vector<ReportBlock>& blocks,
+inline void write_judgement(JsonWriter& json, const SystemReport& row, const std::vector<JudgedBlock>& blocks,
                             const std::string& baseline) {
-  for (const ReportBlock& block : blocks)
+  for (const auto& [block, judgements] : blocks)
     if (!row.per_seed.empty() && block.deposit == row.deposit && block.slo_scale == row.slo_scale)
-      if (const SystemReport* rival = rival_of(block, row, baseline)) write_pairs(json, row, *rival);
+      if (const SystemReport* rival = rival_of(block, row, baseline)) write_pairs(json, row, *rival, judgements);
 }
 
 SLUICE_REPORT_INLINE void write_report_members(JsonWriter& json, const ComparisonReport& report,
@@ -156,9 +176,11 @@ SLUICE_REPORT_INLINE void write_report_members(JsonWriter& json, const Compariso
   json.line(indent).key("workload");
   write_workload(json, report.workload);
   json.line(indent).key("systems").begin_array();
-  const std::vector<ReportBlock> blocks = blocks_of(report);
+  const std::vector<JudgedBlock> blocks = judged_blocks(report);
   std::vector<ComparisonReport> parts; // by class
   for (std::size_t i = 0; i < report.workload.slo_classes.size(); ++i) parts.push_back(class_report(report, i));
+  std::vector<std::vector<JudgedBlock>> of_parts;
+  for (const ComparisonReport& part : parts) of_parts.push_back(judged_blocks(part));
   for (std::size_t i = 0; i < report.systems.size(); ++i) {
     const SystemReport& system = report.systems[i];
     json.line(indent + 2).begin_object();
@@ -170,7 +192,7 @@ SLUICE_REPORT_INLINE void write_report_members(JsonWriter& json, const Compariso
         const SystemReport& own = parts[of].systems[i];
         json.begin_object().field("class", report.workload.slo_classes[of].name);
         write_row(json, own, options);
-        write_judgement(json, own, blocks_of(parts[of]), report.baseline);
+        write_judgement(json, own, of_parts[of], report.baseline);
         json.end_object();
       }
       json.end_array();

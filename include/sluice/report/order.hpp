@@ -205,6 +205,13 @@ template <class Row>
   return row.metrics.queue_grows > 0.5;
 }
 
+/// Returns whether the time that `--horizon` leaves is too short to serve its requests in. Goodput is then the rate of
+/// their arrivals, more than twice the rate at which requests were served, and no system's.
+template <class Row>
+[[nodiscard]] bool horizon_is_short(const Row& row) {
+  return 60 * row.metrics.goodput_requests_per_s > 2 * row.metrics.throughput_requests_per_min;
+}
+
 /// Returns the marks of rows that are no systems for use.
 [[nodiscard]] inline std::vector<std::string_view> marks_of(bool control, bool oracle) {
   std::vector<std::string_view> marks;
@@ -213,13 +220,14 @@ template <class Row>
   return marks;
 }
 /// Returns what a reader must know before comparing a row with others. A table that stands alone marks every row;
-/// tables with remarks below them leave out `queue grows`, which is often true of all. `Row`: SystemReport, or a row of
-/// a tool's own with these members.
+/// tables with remarks below them leave out `queue grows` and `short horizon`, which are often true of all. `Row`:
+/// SystemReport, or a row of a tool's own with these members.
 template <class Row>
 [[nodiscard]] std::vector<std::string_view> marks_of(const Row& row, bool stands_alone = false) {
   std::vector<std::string_view> marks = marks_of(row.control, row.oracle);
   if (!row.livelock.empty()) marks.emplace_back("livelocked");
   if (stands_alone && grows(row)) marks.emplace_back("queue grows");
+  if (stands_alone && horizon_is_short(row)) marks.emplace_back("short horizon");
   return marks;
 }
 
@@ -266,6 +274,8 @@ inline constexpr std::string_view left_out_note =
     if (!row->note.empty()) add(row->note, row->name);
     if (row->oracle)
       add("oracle: it knows how long each answer will be, as no server does; no reference unless asked", row->name);
+    if (horizon_is_short(*row))
+      add("goodput is the rate of arrivals: the requests before --horizon are served mostly after it", row->name);
     if (grows(*row)) add("queue grows to the end: with more requests latencies would be longer", row->name);
     const double step_s = row->metrics.busy_s / static_cast<double>(std::max<std::int64_t>(1, row->metrics.iterations));
     if (const double plan_s = 1e-6 * row->metrics.planning_p99_us; plan_s > step_s && row->metrics.iterations > 0)

@@ -18,7 +18,7 @@ namespace sluice::detail {
 
 [[nodiscard]] inline std::string seeded_title(const WorkloadReport& workload) {
   return ": means of " + std::to_string(workload.seeds.size()) + " " + seeds_or_windows(workload.windows) +
-         " +- half of the 95 % interval";
+         (some_interval(workload.windows, workload.seeds.size()) ? " +- half of the 95 % interval" : "");
 }
 
 /// Returns half of an interval's width, with as many decimals as its mean: "0.4" for "23.1". Empty without an interval
@@ -52,11 +52,6 @@ template <class Text>
 [[nodiscard]] inline double judged_scale(const JudgedFigure& figure, const SystemReport& row,
                                          const SystemReport& reference) {
   return 100 / (figure.share ? 1.0 : std::abs(mean_of(judged_values(row, reference, figure).reference)));
-}
-
-/// Says what makes a verdict a tie.
-[[nodiscard]] inline std::string tie_means(bool windows) {
-  return windows ? "the counts won and lost can be chance (sign test, 95 %)" : "0 is in the 95 % interval";
 }
 
 /// A row's difference from its rival in one figure.
@@ -102,6 +97,23 @@ inline void hold(std::vector<Judgement>& judgements) {
   for (std::size_t i = 0; i < judgements.size(); ++i) judgements[i].held = held[i];
 }
 
+/// Returns whether a difference of the table has an interval.
+[[nodiscard]] inline bool some_difference_has_interval(const std::vector<Judgement>& judgements) {
+  return std::any_of(judgements.begin(), judgements.end(),
+                     [](const Judgement& one) { return one.of.difference.known(); });
+}
+
+/// Says what makes a verdict a tie: of the differences with an interval, and of those without.
+[[nodiscard]] inline std::string tie_means(const std::vector<Judgement>& judgements) {
+  const std::string signs = "the counts won and lost can be chance (sign test, 95 %)",
+                    zero = "0 is in the 95 % interval";
+  if (!some_difference_has_interval(judgements)) return signs;
+  const bool by_signs_too = std::any_of(judgements.begin(), judgements.end(), [](const Judgement& one) {
+    return one.of.judged() && !one.of.difference.known();
+  });
+  return by_signs_too ? zero + "; without an interval, " + signs : zero;
+}
+
 /// Returns the judgements of every row that has a rival, row by row and figure by figure, as one table.
 [[nodiscard]] inline std::vector<Judgement> judgements_of(const ReportBlock& block, const std::string& baseline) {
   std::vector<Judgement> all;
@@ -124,29 +136,36 @@ inline void hold(std::vector<Judgement>& judgements) {
 [[nodiscard]] inline std::string judgement_text(const ReportBlock& block, const std::string& baseline) {
   const SystemReport* reference = reference_of(block, baseline);
   if (reference == nullptr || block.rows.size() < 2) return {};
+  const std::vector<Judgement> judgements = judgements_of(block, baseline);
+  std::vector<Judgement> shown;
+  for (const Judgement& one : judgements) // of equal rows only the first
+    if (original_of(block, *one.row) == nullptr) shown.push_back(one);
+  if (shown.empty()) return {};
+  const bool intervals = some_difference_has_interval(shown);
   std::vector<TextTable::Column> heads{{"", "system"}};
   for (const JudgedFigure& figure : judged_figures) {
     const std::string group = std::string{figure.name} + (figure.share ? ", points" : ", %");
-    for (const char* head : {reference->windows ? "mean" : "from .. to", "judged"}) heads.push_back({group, head});
+    for (const char* head : {intervals ? "from .. to" : "mean", "judged"}) heads.push_back({group, head});
   }
   TextTable table(std::move(heads));
-  const std::vector<Judgement> judgements = judgements_of(block, baseline);
   std::vector<std::string> cells;
-  for (const Judgement& one : judgements) {
-    if (original_of(block, *one.row) != nullptr) continue; // the table's first row of these figures has it
+  for (const Judgement& one : shown) {
     if (one.figure == 0) {
       if (one.row->control) table.rule();
       cells = {label_of(*one.row)};
     }
-    cells.push_back(one.of.difference.known() ? one.range_text(" .. ", "-") : one.mean_text("-"));
+    cells.push_back(one.of.difference.known() ? one.range_text(" .. ", "-")
+                    : intervals               ? "mean " + one.mean_text("-")
+                                              : one.mean_text("-"));
     cells.push_back(one.short_verdict());
     if (one.figure + 1 == std::size(judged_figures)) table.row(std::exchange(cells, {}));
   }
   const std::string note = holm_note(judgements);
   return "\nAgainst " + label_of(*reference) + ", " + (reference->name == baseline ? "the baseline" : "the best here") +
-         (reference->windows ? ", window by window: mean differences, and the windows won; a tie: "
-                             : ", seed by seed: 95 % intervals of the differences, and the seeds won; a tie: ") +
-         tie_means(reference->windows) + "\n" + table.text() + (note.empty() ? note : note + "\n");
+         (reference->windows ? ", window by window: " : ", seed by seed: ") +
+         (intervals ? "95 % intervals of the differences" : "mean differences") + ", and the " +
+         seeds_or_windows(reference->windows) + " won; a tie: " + tie_means(shown) + "\n" + table.text() +
+         (note.empty() ? note : note + "\n");
 }
 
 } // namespace sluice::detail

@@ -68,9 +68,11 @@ struct JudgedFigure {
   bool share;         ///< reported in points, otherwise in per cent of the reference's mean
   bool less = false;  ///< smaller is better
   bool waits = false; ///< refused requests wait in it: counted until the common end of both runs
+  /// The fewest pairs of seeds with which a table prints the interval of the mean difference, as in `LeastForInterval`.
+  std::size_t least_pairs = 0;
 };
 inline constexpr JudgedFigure judged_figures[] = {
-    {"slo_attainment", "SLO attainment", &Metrics::slo_attainment, true},
+    {"slo_attainment", "SLO attainment", &Metrics::slo_attainment, true, false, false, 8},
     {"tbt_attainment", "TBT attainment", &Metrics::tbt_attainment, true},
     // Not "of all", which counts until each run's own end: two runs are judged by one end.
     {"mean_e2e_all_s", "mean E2E to a common end", &Metrics::mean_e2e_all_s, false, true, true},
@@ -89,9 +91,14 @@ struct JudgedValues {
 [[nodiscard]] JudgedValues judged_values(const SystemReport& row, const SystemReport& reference,
                                          const JudgedFigure& by);
 
-/// Returns the comparison of two systems' values, seed by seed: the first minus the second. The signs decide over
-/// windows of a trace, because no interval of their mean covers it (docs/metrics.md).
-[[nodiscard]] Paired judged_pairs(std::span<const double> row, std::span<const double> reference, bool windows);
+/// Returns whether the two are equal in half of the pairs or more. What differs is then too rare for an interval.
+[[nodiscard]] inline bool mostly_equal(const Paired& of) { return 2 * (of.wins + of.losses) <= of.pairs(); }
+
+/// Returns the comparison of two systems' values, seed by seed: the first minus the second. The signs decide where no
+/// interval covers the mean difference as often as it says: over windows of a trace, with fewer pairs than
+/// `least_pairs` (0: with any number), and where the two are equal in half of the pairs or more (docs/metrics.md).
+[[nodiscard]] Paired judged_pairs(std::span<const double> row, std::span<const double> reference, bool windows,
+                                  std::size_t least_pairs);
 
 /// Returns a row's comparison with the reference, seed by seed: the row's figure minus the reference's.
 [[nodiscard]] Paired judged(const SystemReport& row, const SystemReport& reference, const JudgedFigure& by);

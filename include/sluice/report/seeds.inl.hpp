@@ -114,14 +114,16 @@ SLUICE_REPORT_INLINE JudgedValues judged_values(const SystemReport& row, const S
   return values;
 }
 
-SLUICE_REPORT_INLINE Paired judged_pairs(std::span<const double> row, std::span<const double> reference, bool windows) {
+SLUICE_REPORT_INLINE Paired judged_pairs(std::span<const double> row, std::span<const double> reference, bool windows,
+                                         std::size_t least_pairs) {
   const Paired of = paired(row, reference);
-  return windows ? by_signs(of) : of;
+  const bool too_few = least_pairs == 0 || of.pairs() < least_pairs;
+  return windows || too_few || mostly_equal(of) ? by_signs(of) : of;
 }
 
 SLUICE_REPORT_INLINE Paired judged(const SystemReport& row, const SystemReport& reference, const JudgedFigure& by) {
   const JudgedValues values = judged_values(row, reference, by);
-  return judged_pairs(values.row, values.reference, row.windows);
+  return judged_pairs(values.row, values.reference, row.windows, by.least_pairs);
 }
 
 SLUICE_REPORT_INLINE std::string verdict_of(const Paired& of, bool less_is_better) {

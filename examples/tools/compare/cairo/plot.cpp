@@ -102,7 +102,8 @@ void tick_x(Canvas& canvas, double x, double top, double bottom, const std::stri
 
 std::string seeds_note(const WorkloadReport& workload) {
   return workload.seeds.size() > 1
-             ? fmt::format("mean of {} {}, 95 % interval", workload.seeds.size(), seeds_or_windows(workload.windows))
+             ? fmt::format("mean of {} {}{}", workload.seeds.size(), seeds_or_windows(workload.windows),
+                           some_interval(workload.windows, workload.seeds.size()) ? ", 95 % interval" : "")
              : seeds_of(workload);
 }
 

@@ -3,7 +3,7 @@
 import {el} from './dom.js';
 import {absent} from './numbers.js';
 import {stroke, swatch} from './svg.js';
-import {data, isKnown, manySeeds} from './systems.js';
+import {data, isKnown, manySeeds, systems} from './systems.js';
 
 /// " ± 8.9" after a mean; empty without an interval or width.
 export function spread(s, key, show) {
@@ -26,7 +26,8 @@ export function seedMarks(values, interval, x, y, height) {
   for (const v of values.filter(v => !absent(v))) marks.append(ring(x(v).toFixed(1), y, 1.9, 0.9));
   return marks;
 }
+const someInterval = () => systems.some(s => Object.values(s.interval ?? {}).some(isKnown));
 export const seedEntries = () => !manySeeds ? [] : [
-  [swatch(stroke('M2 6H20M2 2v8M20 2v8', 'var(--fg)', 1.4)), intervalText()],
+  ...someInterval() ? [[swatch(stroke('M2 6H20M2 2v8M20 2v8', 'var(--fg)', 1.4)), intervalText()]] : [],
   [swatch(ring(11, 6, 2.4, 1)), 'one seed'],
 ];
