@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints docs/fleet.md's table of offload systems times routers.
 
-usage: fleets.py [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [WORKLOAD...]
+usage: fleets.py [--bin FOLDER] [--data FOLDER] [--kept FOLDER] [--systems NAME,...] [WORKLOAD...]
 
 Each cell is one system on all engines behind one router, by sluice-fleet: SLO attainment in percent, and mean TTFT in
 seconds, each marked if it differs from the first cell's of its workload beyond chance. The tokens of an iteration are
@@ -85,17 +85,22 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, default=root / "build/release/bin")
     parser.add_argument("--data", type=pathlib.Path, default=shared / "data")
     parser.add_argument("--kept", type=pathlib.Path, default=root / "out/fleets")
+    parser.add_argument("--systems", default=",".join(systems), help="rows to print; the first cell's runs are always made")
     parser.add_argument("workload", nargs="*", default=list(workloads))
     options = parser.parse_args()
     for name in options.workload:
         if name not in workloads:
             parser.error(f"there is no workload '{name}'; expected some of: {', '.join(workloads)}")
+    shown = options.systems.split(",")
+    for name in shown:
+        if name not in systems:
+            parser.error(f"the table has no system '{name}'; expected some of: {', '.join(systems)}")
     options.kept.mkdir(parents=True, exist_ok=True)
     print("| workload | system | " + " | ".join(routers) + " |\n|---|---|" + "---:|" * len(routers))
     for name in options.workload:
         flags, tuning, judged = workloads[name]
         base = None
-        for system in systems:
+        for system in [one for one in systems if one == systems[0] or one in shown]:
             tuned = {budget: rows_of(options, system, flags + tuning, budget) for budget in budgets}
             cells = []
             for router in routers:
@@ -103,6 +108,8 @@ def main():
                 row = rows_of(options, system, flags + judged, best)[router]
                 base = base or row
                 cells.append(cell(row, base))
+            if system not in shown:
+                continue
             print(f"| {name} | {system} | " + " | ".join(cells) + " |", flush=True)
 
 

@@ -11,7 +11,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace fleets {
 
@@ -136,7 +139,7 @@ std::string table_of(std::span<const RouterRuns> all, bool windows) {
 }
 
 std::string refusals_of(std::span<const RouterRuns> all) {
-  std::string text;
+  std::vector<std::pair<std::string, std::string>> lines; // what was refused, and the routers
   for (const RouterRuns& one : all) {
     std::int64_t refused = 0;
     std::string_view why;
@@ -145,9 +148,15 @@ std::string refusals_of(std::span<const RouterRuns> all) {
       if (why.empty()) why = run.refusal;
     }
     if (refused == 0 || why.empty()) continue;
-    const std::string line = fmt::format("refused {}, the first because {}\n", refused, why);
-    if (text.find(line) == text.npos) text += line;
+    const std::string what = fmt::format("refused {}, the first because {}", refused, why);
+    const auto alike = std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.first == what; });
+    if (alike == lines.end())
+      lines.emplace_back(what, one.router);
+    else
+      alike->second += ", " + one.router;
   }
+  std::string text;
+  for (const auto& [what, routers] : lines) text += fmt::format("{}: {}\n", routers, what);
   return text;
 }
 

@@ -217,9 +217,17 @@ Expected<fs::path> workload_of(const fs::path& folder) {
 }
 
 /// The folder with the kernel times of a fleet's instances. If one names a number of devices ("tp4"), as the profiler's
-/// HARDWARE/ORGANISATION/MODEL/tp4 do, it must name hardware and model as well, and is for those alone.
+/// HARDWARE/ORGANISATION/MODEL/tp4 do, the rest of its name must be hardware and model, and it is for those alone. So
+/// the times of Llama-3.1-8B-Instruct are not those of Llama-3.1-8B.
 Expected<fs::path> profile_of(const fs::path& folder, const Recorded& of) {
   const std::string model = of.model.substr(of.model.rfind('/') + 1);
+  const auto is_for = [&](std::string_view name) { // without the number of devices
+    if (!name.starts_with(of.hardware) || !name.ends_with(model)) return false;
+    name.remove_suffix(model.size());
+    if (of.hardware.empty()) return name.ends_with('-') || name.ends_with('/'); // any
+    name.remove_prefix(std::min(name.size(), of.hardware.size()));
+    return name == "-" || name == "/" || name == "/" + of.model.substr(0, of.model.size() - model.size());
+  };
   std::vector<fs::path> found;
   std::error_code failed;
   for (const auto& entry : fs::recursive_directory_iterator(folder / "profile", failed)) {
@@ -229,9 +237,8 @@ Expected<fs::path> profile_of(const fs::path& folder, const Recorded& of) {
     const std::size_t at = name.rfind("tp");
     const bool says = at != name.npos && (at == 0 || name[at - 1] == '/' || name[at - 1] == '-') &&
                       at + 2 < name.size() && name.find_first_not_of("0123456789", at + 2) == name.npos;
-    if (!says || (name.substr(at + 2) == std::to_string(of.devices) && name.starts_with(of.hardware) &&
-                  name.find(model) != name.npos))
-      found.push_back(home);
+    const std::string_view before = std::string_view(name).substr(0, says && at > 0 ? at - 1 : 0);
+    if (!says || (name.substr(at + 2) == std::to_string(of.devices) && is_for(before))) found.push_back(home);
   }
   if (found.size() == 1) return found.front();
   return bad(folder / "profile",
@@ -240,13 +247,14 @@ Expected<fs::path> profile_of(const fs::path& folder, const Recorded& of) {
              "one, such as H100-Llama-3.1-70B-tp4");
 }
 
-/// "meta-llama/Llama-3.1-70B": a known model with that family and size.
+/// "meta-llama/Llama-3.1-70B", or its -Instruct: a known model with that family and size.
 Expected<ModelShape> model_of(const Options& options, const std::string& name) {
   std::string known = options.machine.model.value_or("");
   if (known.empty()) {
     for (const char c : name.substr(name.rfind('/') + 1)) known += static_cast<char>(std::tolower(c));
     for (const char* one : {"70b", "8b"}) // 3.1 has the shapes of 3
-      if (known.starts_with("llama-3.1-" + std::string{one})) known = "llama3-" + std::string{one};
+      for (const char* form : {"", "-instruct"})
+        if (known == fmt::format("llama-3.1-{}{}", one, form)) known = fmt::format("llama3-{}", one);
   }
   Expected<ModelShape> shape = find_or_read_model(known);
   if (shape) return shape;

@@ -117,6 +117,7 @@ class Pool {
   /// Runs iterations that begin before `until`. Touches no other engine: engines may advance on different threads.
   void advance(std::size_t i, Seconds until, RouterReads reads) {
     Station& station = stations_[i];
+    if (i + 1 < stations_.size()) prefetch(stations_[i + 1]);
     if (station.news.dead || station.news.failed) return;
     if (station.news.next == never_due && station.queue.empty() && until < station.dies) return; // it stays idle
     const Seconds stop = std::min(until, station.dies);
@@ -250,6 +251,11 @@ class Pool {
     Status status;
   };
 
+  /// Begins to load the station that advances next. A thousand stations do not fit in a processor's caches.
+  static void prefetch(const Station& station) {
+    const char* const bytes = reinterpret_cast<const char*>(&station);
+    for (std::size_t at = 0; at < sizeof(Station); at += 64) __builtin_prefetch(bytes + at);
+  }
   [[nodiscard]] static bool ran(const RequestRow& row) {
     return row.phase != Phase::waiting || row.times_preempted > 0;
   }
@@ -262,11 +268,9 @@ class Pool {
         take_next(station);
       if (engine.now() >= stop) break; // the engine was held up: a connector copies KV that has arrived
       const Stepped stepped = engine.step();
-      if (stepped == Stepped::failed)
-        station.status = engine.status();
-      else
-        station.status = station.watch.check(engine);
-      if (!station.status.ok()) {
+      Status status = stepped == Stepped::failed ? engine.status() : station.watch.check(engine);
+      if (!status.ok()) {
+        station.status = std::move(status);
         station.news.failed = true;
         return true;
       }
