@@ -63,6 +63,12 @@ TEST_CASE("each fault opens its own question, names the system, and no other que
       {"Is it the whole trace", [](auto& r) { r.workload.windows = false; }, "--windows"},
       {"Did every system get", of([](SystemReport& row) { row.tuned.clear(); }), "--tune"},
       {"Does the load", of([](SystemReport& row) { row.metrics.queue_grows = 1; }), name},
+      {"Is the horizon",
+       [](auto& r) {
+         r.workload.counted_s = 1e-9;
+         mark_short_horizon(r);
+       },
+       "--horizon"},
       {"Is everybody served", of([](SystemReport& row) { row.metrics.left_out_tokens_share = 0.35; }), "35.0 %"},
       {"Did every run end", of([](SystemReport& row) { row.livelock = "it runs nobody"; }), name},
       {"Are the times",

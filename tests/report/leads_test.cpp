@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,13 +37,14 @@ ComparisonReport report_of(std::vector<SystemReport> rows) {
   return report;
 }
 
-/// The only line of the only block.
-std::string only_line(const ComparisonReport& report) {
+/// The only line of the only block. `after`: what follows it.
+std::string only_line(const ComparisonReport& report, std::string_view after = "") {
   const std::string text = leads_text(report), first = "  TBT attainment: ";
   const std::size_t at = text.find(first);
   REQUIRE(at != std::string::npos);
-  CHECK(text.find('\n', at) == text.size() - 1);
-  return text.substr(at + first.size(), text.size() - 1 - at - first.size());
+  const std::size_t end = text.find('\n', at);
+  CHECK(text.substr(end + 1) == after);
+  return text.substr(at + first.size(), end - at - first.size());
 }
 
 } // namespace
@@ -58,8 +60,8 @@ TEST_CASE("a lead is stated only beyond a tie with every other system") {
   CHECK(only_line(report_of({high, near})) == "no lead: High, with 81.0 %, is in a tie with Near");
   CHECK(leads_text(report_of({low, high})).starts_with("Who leads without deposit, in 8 seeds:\n"));
   // Four seeds decide nothing.
-  CHECK(only_line(
-            report_of({attaining("Low", {0.5, 0.52, 0.49, 0.51}, 1), attaining("High", {0.8, 0.8, 0.8, 0.8}, 1)})) ==
+  CHECK(only_line(report_of({attaining("Low", {0.5, 0.52, 0.49, 0.51}, 1), attaining("High", {0.8, 0.8, 0.8, 0.8}, 1)}),
+                  "  fewer than six seeds decide nothing; --seeds 1..8\n") ==
         "no lead: High, with 80.0 %, is in a tie with Low");
   // Of windows each must win all of six at least.
   const std::vector<double> six(6, 0.5), more(6, 0.8);

@@ -245,6 +245,29 @@ TEST_CASE("memory never fills where nothing is preempted, refused or moved and n
   CHECK(joined(std::move(runs), {1, 2}).waits_for_memory);
 }
 
+TEST_CASE(
+    "a horizon before requests end is a property of the run: all rows of its block are marked, whatever they kept") {
+  ComparisonReport report = synthetic::report(3, {1, 2}, false, 40);
+  double shortest = 1e9;
+  for (const SystemReport& row : report.systems)
+    if (row.slo_scale == 1) shortest = std::min(shortest, row.metrics.mean_e2e_s);
+  for (SystemReport& row : report.systems)
+    if (row.slo_scale == 2) row.metrics.mean_e2e_s = 0.4 * shortest;
+  report.systems[1].metrics.goodput_requests_per_s = 0;
+  const auto marked_rows = [&](double seconds) {
+    ComparisonReport copy = report;
+    copy.workload.counted_s = seconds;
+    mark_short_horizon(copy);
+    std::size_t count = 0;
+    for (const SystemReport& row : copy.systems) count += row.short_horizon ? 1 : 0;
+    for (const SystemReport& row : copy.systems) CHECK(row.short_horizon == (count > 0 && row.slo_scale == 1));
+    return std::pair{count, count_of(table_text(copy), "goodput is the rate of arrivals")};
+  };
+  CHECK(marked_rows(1.01 * shortest) == std::pair{std::size_t{0}, std::size_t{0}});
+  const auto [rows, remarks] = marked_rows(0.5 * shortest);
+  CHECK((rows > 1 && remarks == 1));
+}
+
 TEST_CASE("a row whose queue grows is marked where a table stands alone, and in a remark elsewhere") {
   ComparisonReport report = synthetic::report(3, {1}, false, 40);
   for (SystemReport& each : report.systems) each.metrics.queue_grows = 0;

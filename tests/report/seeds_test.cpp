@@ -219,8 +219,17 @@ TEST_CASE("tables over few seeds have means and signs, and name no interval") {
   // Of eight seeds only some differences have an interval: the table says by what the others are judged.
   const std::string both = table_text(eight());
   CHECK(both.find("0 is in the 95 % interval; without an interval, the counts") != std::string::npos);
-  const bool has_mean = both.find(" mean -") != std::string::npos || both.find(" mean +") != std::string::npos;
-  CHECK(has_mean); // among the ends of the other intervals
+  // Each figure has its own head: only SLO attainment has ends here.
+  const std::size_t ends = both.find("from .. to", both.find("\nAgainst "));
+  REQUIRE(ends != std::string::npos);
+  CHECK(both.find("from .. to", ends + 1) > both.find('\n', ends));
+  CHECK(report_html(eight()).find("from &hellip; to") != std::string::npos);
+  CHECK(page.find("from &hellip; to") == std::string::npos);
+  for (const std::string& told : {text, page})
+    CHECK(told.find("fewer than six seeds decide nothing; --seeds 1..8") != std::string::npos);
+  CHECK(both.find("decide nothing") == std::string::npos);
+  CHECK(too_few_note(5, true) == "fewer than six windows decide nothing; --windows 8");
+  for (const std::size_t seeds : {1, 6, 8}) CHECK(too_few_note(seeds, false).empty());
 }
 
 TEST_CASE("report.json says which differences hold together with all others of the table") {

@@ -93,6 +93,9 @@ Status set_counted(const WorkloadOptions& workload, std::span<const RequestSpec>
   if (workload.arrivals == "steps")
     return flag_error(workload.horizon ? "--horizon" : "--warmup", "arrivals count steps, not seconds",
                       "--arrivals seconds, or no such flag");
+  if (workload.horizon && *workload.horizon <= workload.warmup)
+    return flag_error("--horizon", fmt::format("it is {:g} s, and --warmup {:g} s", *workload.horizon, workload.warmup),
+                      "seconds after the warm-up's end");
   const auto counted = std::count_if(requests.begin(), requests.end(), [&](const RequestSpec& one) {
     return setup.counts_from <= one.arrival && one.arrival < setup.counts_until;
   });
@@ -111,7 +114,11 @@ Status set_counted(const WorkloadOptions& workload, std::span<const RequestSpec>
   w.counted = fmt::format("arrivals from {:g} s{}, ", workload.warmup,
                           workload.horizon ? fmt::format(" to {:g} s", *workload.horizon) : std::string{});
   // A closed loop's later requests arrive when a system has answered, so no number holds for all systems.
-  if (std::any_of(requests.begin(), requests.end(), [](const RequestSpec& one) { return one.follows; }))
+  const bool closed = std::any_of(requests.begin(), requests.end(), [](const RequestSpec& one) { return one.follows; });
+  const bool later = std::any_of(requests.begin(), requests.end(),
+                                 [&](const RequestSpec& one) { return one.arrival >= setup.counts_until; });
+  if (closed || later) w.counted_s = (setup.counts_until - setup.counts_from).count();
+  if (closed)
     w.counted += fmt::format("of {} requests as many as each system has answered its sessions' earlier ones by then",
                              requests.size());
   else

@@ -83,7 +83,7 @@ void print_report(const Options& options, const ComparisonReport& report, bool l
   if (options.table == "full") {
     std::string first = leads_text(report);
     if (left_files && !options.out.empty())
-      first += fmt::format("Open {}/report.html: its first picture shows who got their tokens in time.\n", options.out);
+      first += fmt::format("Open {}/report.html: its first picture shows who kept their SLOs.\n", options.out);
     std::fputs((first + (first.empty() ? "" : "\n") + table_text(report)).c_str(), stdout);
   }
   if (options.bound && options.table == "full") std::fputs(compared::bound_text(report).c_str(), stdout);

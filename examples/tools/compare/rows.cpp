@@ -135,6 +135,7 @@ ComparisonReport report_of(const Options& options, const Comparison& c, const st
       keep(tenant, who);
     }
   }
+  mark_short_horizon(report);
   if (options.bound) add_bounds(c, report);
   if (!options.out.empty() && files.ok()) {
     files = write_files({options, c}, report, csv, traces);

@@ -123,6 +123,7 @@ RoleMarginals marginals_of(const Space& space, std::size_t role, const std::vect
 
 /// Comparisons that need several seeds: every row with the best published system, and every gain with its interval.
 void judge_by_seeds(Exploration& found) {
+  constexpr std::size_t least_pairs = judged_figures[judged_figure("slo_attainment")].least_pairs;
   const Row* reference = found.best(true);
   const auto values = [](const Row& row) {
     std::vector<double> all;
@@ -132,7 +133,6 @@ void judge_by_seeds(Exploration& found) {
   if (reference != nullptr && reference->livelock.empty()) {
     found.reference = reference->name;
     const std::vector<double> of_reference = values(*reference);
-    constexpr std::size_t least_pairs = judged_figures[judged_figure("slo_attainment")].least_pairs;
     for (Row& row : found.rows)
       row.against = judged_pairs(values(row), of_reference, found.workload.windows, least_pairs);
   }
@@ -147,7 +147,9 @@ void judge_by_seeds(Exploration& found) {
         if (of_seed.models[m].pairs > 0) gains[m].push_back(of_seed.models[m].gain);
     }
     for (std::size_t m = 0; m < gains.size(); ++m)
-      role.models[m].gain_of_seeds = metric_interval("slo_attainment", gains[m], found.workload.windows);
+      role.models[m].gain_of_seeds = // a difference in pairs, as of two rows
+          judged_pairs(gains[m], std::vector<double>(gains[m].size(), 0.0), found.workload.windows, least_pairs)
+              .difference;
   }
 }
 

@@ -208,14 +208,16 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
                   w.requests, seeds_of(w), w.model, w.device, kv_budget_text(w), slo_text(w, block), title_of(block));
   out += fmt::format("{} combinations of {} roles: {} engines; {} repeat one of them, {} do not work together\n\n", all,
                      found.space.roles.size(), engines, works - engines, all - works);
+  const std::string few = too_few_note(w.seeds.size(), w.windows);
   if (found.of_seeds())
     out += fmt::format("Means of {} {}{}{}\n\n", w.seeds.size(), seeds_or_windows(w.windows),
                        some_interval(w.windows, w.seeds.size()) ? ", +- half of the 95 % interval" : "",
                        found.reference.empty() ? ""
-                                               : fmt::format("; compared {} by {} with {}, the best published; of "
-                                                             "a hundred equal systems about five differ by chance",
-                                                             w.windows ? "window" : "seed",
-                                                             w.windows ? "window" : "seed", found.reference));
+                                               : fmt::format("; compared {0} by {0} with {1}, the best published; {2}",
+                                                             w.windows ? "window" : "seed", found.reference,
+                                                             few.empty() ? "of a hundred equal systems about five "
+                                                                           "differ by chance"
+                                                                         : few));
   const auto is_composition = [](const Row& row) { return !row.listed; };
   const auto ran = std::count_if(found.rows.begin(), found.rows.end(), is_composition);
   out += fmt::format("The best compositions of {}{}\n\n", ran,

@@ -57,20 +57,28 @@ std::vector<double> values_of(const Figure& figure, std::span<const Ran> runs) {
   return values;
 }
 
-/// The fewest seeds with which a difference of routers has an interval.
-constexpr std::size_t least_pairs = 8;
+/// A figure by which routers are judged, seed by seed.
+struct Judged {
+  std::string_view key;
+  std::size_t least_pairs; ///< the fewest with which a difference has an interval, as in `JudgedFigure`; 0: never
+};
+constexpr std::array<Judged, 3> judged_by{{
+    {"throughput_tokens_per_s", 0}, // nobody has measured how often intervals of these differences hold the truth
+    {"slo_attainment", judged_figures[judged_figure("slo_attainment")].least_pairs},
+    {"mean_ttft_s", 0},
+}};
 
-/// "precise: tokens/s +4.1 % [+2.0, +6.2]" of each judged figure, against the first router's runs. Where the difference
-/// has no interval, "tokens/s +4.1 %, better, wins 8 of 8": the signs decide.
+/// "precise: SLO +4.1 points [+2.0, +6.2], better, wins 8 of 8" of each judged figure, against the first router's runs.
+/// Where the difference has no interval, the signs decide.
 std::string differences_of(std::span<const RouterRuns> all, bool windows) {
   std::string out;
   const RouterRuns& first = all.front();
   for (const RouterRuns& one : all.subspan(1)) {
     out += fmt::format("{} against {}:", one.router, first.router);
     const char* between = " ";
-    for (const std::string_view key : {"throughput_tokens_per_s", "slo_attainment", "mean_ttft_s"}) {
-      const auto figure =
-          std::find_if(all_figures.begin(), all_figures.end(), [&](const Figure& f) { return f.key == key; });
+    for (const auto& [key, least_pairs] : judged_by) {
+      const auto figure = std::find_if(all_figures.begin(), all_figures.end(),
+                                       [&, key = key](const Figure& f) { return f.key == key; });
       const std::vector<double> a = values_of(*figure, one.runs), b = values_of(*figure, first.runs);
       if (std::isnan(a.front()) || std::isnan(b.front())) continue;
       const Paired pair = judged_pairs(a, b, windows, least_pairs);
@@ -78,16 +86,16 @@ std::string differences_of(std::span<const RouterRuns> all, bool windows) {
       out += fmt::format("{}{} {} {}", between, figure->group.empty() ? figure->head : figure->group,
                          sluice::detail::signed_text(pair.difference.mean * scale),
                          figure->unit == Unit::share ? "points" : "%");
-      if (!pair.difference.known())
-        out += ", " + verdict_of(pair, key == "mean_ttft_s");
-      else
-        out += fmt::format(" [{}, {}]{}", sluice::detail::signed_text(pair.difference.least * scale),
-                           sluice::detail::signed_text(pair.difference.most * scale), pair.tie() ? ", a tie" : "");
+      if (pair.difference.known())
+        out += fmt::format(" [{}, {}]", sluice::detail::signed_text(pair.difference.least * scale),
+                           sluice::detail::signed_text(pair.difference.most * scale));
+      out += ", " + verdict_of(pair, key == "mean_ttft_s");
       between = "; ";
     }
     out += "\n";
   }
-  return out;
+  const std::string note = too_few_note(first.runs.size(), windows);
+  return note.empty() ? out : out + note + "\n";
 }
 
 } // namespace

@@ -10,6 +10,7 @@
 #include "sluice/report/seed_tables.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -58,6 +59,13 @@ inline void audit_systems(const ComparisonReport& report, std::vector<AuditLine>
                    growing.empty() ? "no queue grows to the end"
                                    : "the queue grows to the end of " + growing +
                                          ": latencies depend on the number of requests; a lower rate, or --capacity"});
+  if (!std::isinf(report.workload.counted_s)) {
+    const bool brief = std::any_of(report.systems.begin(), report.systems.end(),
+                                   [](const SystemReport& row) { return row.short_horizon; });
+    lines.push_back({"Is the horizon longer than requests take?", !brief,
+                     brief ? "no: goodput is the rate of arrivals; a longer --horizon"
+                           : time_text(report.workload.counted_s) + " are counted"});
+  }
   constexpr double noticed = 0.01;
   double least = 1, most = 0; // what no system serves is no choice of one
   for (const SystemReport& row : report.systems) {

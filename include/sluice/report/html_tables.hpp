@@ -154,25 +154,30 @@ inline std::string html_judgement(const ReportBlock& block, const std::string& b
                     (some_difference_has_interval(judgements) ? ": mean and interval; a tie: " : ": mean; a tie: ") +
                     tie_means(judgements) + "</caption>\n<thead><tr class=\"groups\"><th></th>";
   std::string heads;
-  for (const JudgedFigure& figure : judged_figures) {
-    out +=
-        "<th scope=\"colgroup\" colspan=\"3\">" + escaped(figure.name) + (figure.share ? ", points" : ", %") + "</th>";
+  for (std::size_t i = 0; i < std::size(judged_figures); ++i) {
+    const JudgedFigure& figure = judged_figures[i];
+    const bool intervals = has_intervals(judgements, i);
+    out += std::string{"<th scope=\"colgroup\" colspan=\""} + (intervals ? "3" : "2") + "\">" + escaped(figure.name) +
+           (figure.share ? ", points" : ", %") + "</th>";
     const std::string key{figure.key};
     heads += html_number_head("mean", key + (figure.share ? "_points" : "_percent")) +
-             "<th scope=\"col\" data-told>from &hellip; to</th>" + html_words_head("judged", key + "_judged");
+             (intervals ? "<th scope=\"col\" data-told>from &hellip; to</th>" : "") +
+             html_words_head("judged", key + "_judged");
   }
   out += "</tr>\n<tr>" + html_words_head("system") + heads + "</tr></thead><tbody>\n";
   for (const Judgement& one : judgements) {
     if (one.figure == 0)
       out += std::string{one.row->control ? "<tr class=\"control\">" : "<tr>"} + "<th scope=\"row\">" +
              escaped(label_of(*one.row)) + "</th>";
-    out += "<td " + html_number(one.scaled()) + ">" + one.mean_text("&ndash;") + "</td><td>" +
-           one.range_text(" &hellip; ", "&ndash;") + "</td>" + html_words_cell(one.verdict());
+    out += "<td " + html_number(one.scaled()) + ">" + one.mean_text("&ndash;") + "</td>";
+    if (has_intervals(judgements, one.figure)) out += "<td>" + one.range_text(" &hellip; ", "&ndash;") + "</td>";
+    out += html_words_cell(one.verdict());
     if (one.figure + 1 == std::size(judged_figures)) out += "</tr>\n";
   }
   out += "</tbody></table></div>";
-  const std::string note = holm_note(judgements);
-  return out + (note.empty() ? note : "<p class=\"sub\">" + escaped(note) + "</p>") + "</div>";
+  for (const std::string& note : {holm_note(judgements), too_few_note(reference->per_seed.size(), reference->windows)})
+    if (!note.empty()) out += "<p class=\"sub\">" + escaped(note) + "</p>";
+  return out + "</div>";
 }
 
 /// Returns the service that each SLO class received, and its verdicts; empty if there is one SLO.

@@ -114,6 +114,7 @@ SLUICE_REPORT_INLINE void write_row(JsonWriter& json, const SystemReport& system
   json.field("slo_tbt_s", system.slo_tbt_s).field("slo_ttft_s", system.slo_ttft_s);
   json.field("transfer", system.transfer).field("control", system.control);
   json.field("oracle", system.oracle);
+  if (system.short_horizon) json.field("short_horizon", true);
   const auto wanted = [&](std::string_view name) {
     return options.wall_times || name.find("_wall_") == std::string_view::npos;
   };

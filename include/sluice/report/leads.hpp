@@ -91,7 +91,8 @@ struct Lead {
              ", in " + std::to_string(report.workload.seeds.size()) + " " + seeds_or_windows(report.workload.windows) +
              ":\n" + lines;
   }
-  return out;
+  const std::string note = too_few_note(report.workload.seeds.size(), report.workload.windows);
+  return out.empty() || note.empty() ? out : out + "  " + note + "\n";
 }
 
 } // namespace sluice

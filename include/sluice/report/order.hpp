@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -205,11 +206,17 @@ template <class Row>
   return row.metrics.queue_grows > 0.5;
 }
 
-/// Returns whether the time that `--horizon` leaves is too short to serve its requests in. Goodput is then the rate of
-/// their arrivals, more than twice the rate at which requests were served, and no system's.
-template <class Row>
-[[nodiscard]] bool horizon_is_short(const Row& row) {
-  return 60 * row.metrics.goodput_requests_per_s > 2 * row.metrics.throughput_requests_per_min;
+/// Marks all rows of each block in which requests take longer than the time until `--horizon`: with every system, in
+/// the mean. Goodput is then the rate of their arrivals, whatever the system does.
+inline void mark_short_horizon(ComparisonReport& report) {
+  for (const ReportBlock& block : blocks_of(report)) {
+    double shortest = std::numeric_limits<double>::infinity();
+    for (const SystemReport* row : block.rows)
+      if (row->livelock.empty() && row->metrics.mean_e2e_s < shortest) shortest = row->metrics.mean_e2e_s;
+    if (std::isinf(shortest) || !(report.workload.counted_s < shortest)) continue;
+    for (SystemReport& row : report.systems)
+      if (row.deposit == block.deposit && row.slo_scale == block.slo_scale) row.short_horizon = true;
+  }
 }
 
 /// Returns the marks of rows that are no systems for use.
@@ -227,7 +234,8 @@ template <class Row>
   std::vector<std::string_view> marks = marks_of(row.control, row.oracle);
   if (!row.livelock.empty()) marks.emplace_back("livelocked");
   if (stands_alone && grows(row)) marks.emplace_back("queue grows");
-  if (stands_alone && horizon_is_short(row)) marks.emplace_back("short horizon");
+  if constexpr (requires { row.short_horizon; })
+    if (stands_alone && row.short_horizon) marks.emplace_back("short horizon");
   return marks;
 }
 
@@ -274,8 +282,8 @@ inline constexpr std::string_view left_out_note =
     if (!row->note.empty()) add(row->note, row->name);
     if (row->oracle)
       add("oracle: it knows how long each answer will be, as no server does; no reference unless asked", row->name);
-    if (horizon_is_short(*row))
-      add("goodput is the rate of arrivals: the requests before --horizon are served mostly after it", row->name);
+    if (row->short_horizon)
+      add("goodput is the rate of arrivals: requests take longer than the time until --horizon", row->name);
     if (grows(*row)) add("queue grows to the end: with more requests latencies would be longer", row->name);
     const double step_s = row->metrics.busy_s / static_cast<double>(std::max<std::int64_t>(1, row->metrics.iterations));
     if (const double plan_s = 1e-6 * row->metrics.planning_p99_us; plan_s > step_s && row->metrics.iterations > 0)
@@ -338,6 +346,7 @@ inline constexpr std::string_view left_out_note =
     own.control = row.control;
     own.oracle = row.oracle;
     own.slo_scale = row.slo_scale;
+    own.short_horizon = row.short_horizon;
     own.livelock = row.livelock;
     own.livelocks = row.livelocks;
     if (part.systems.empty()) part.workload.requests = own.metrics.requests;

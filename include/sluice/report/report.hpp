@@ -109,6 +109,8 @@ struct WorkloadReport {
   std::string as_recorded;          ///< what the run serves whose figures are beside the means of resampled requests
                                     ///< or windows: "the trace's first 300 requests"; empty: there is none
   std::string counted;              ///< the requests that figures count: "arrivals from 10 s"; empty: all
+  double counted_s = std::numeric_limits<double>::infinity(); ///< from the warm-up to `--horizon`, if requests arrive
+                                                              ///< after it: what goodput divides by
   std::int64_t requests = 0;
   std::string model;
   std::string device;
@@ -161,6 +163,7 @@ struct SystemReport {
   std::optional<PossibleShare> slo_possible;
   std::optional<BeyondReport> beyond_grid; ///< if the times are from a measured grid
   UnpaidReport unpaid{};                   ///< decisions that were not charged for their time; over all seeds
+  bool short_horizon = false;              ///< of all rows of its block: `mark_short_horizon` of report/order.hpp
   bool waits_for_memory = false;      ///< requests waited for memory before they ever ran (report/observer/why.hpp)
   Metrics metrics;                    ///< for several seeds, the means (report/seeds.hpp)
   std::vector<Metrics> per_seed;      ///< in the order of WorkloadReport::seeds; empty: one seed

@@ -103,6 +103,12 @@ inline void hold(std::vector<Judgement>& judgements) {
                      [](const Judgement& one) { return one.of.difference.known(); });
 }
 
+/// The same of one figure's differences.
+[[nodiscard]] inline bool has_intervals(const std::vector<Judgement>& judgements, std::size_t figure) {
+  return std::any_of(judgements.begin(), judgements.end(),
+                     [&](const Judgement& one) { return one.figure == figure && one.of.difference.known(); });
+}
+
 /// Says what makes a verdict a tie: of the differences with an interval, and of those without.
 [[nodiscard]] inline std::string tie_means(const std::vector<Judgement>& judgements) {
   const std::string signs = "the counts won and lost can be chance (sign test, 95 %)",
@@ -143,9 +149,10 @@ inline void hold(std::vector<Judgement>& judgements) {
   if (shown.empty()) return {};
   const bool intervals = some_difference_has_interval(shown);
   std::vector<TextTable::Column> heads{{"", "system"}};
-  for (const JudgedFigure& figure : judged_figures) {
+  for (std::size_t i = 0; i < std::size(judged_figures); ++i) {
+    const JudgedFigure& figure = judged_figures[i];
     const std::string group = std::string{figure.name} + (figure.share ? ", points" : ", %");
-    for (const char* head : {intervals ? "from .. to" : "mean", "judged"}) heads.push_back({group, head});
+    for (const char* head : {has_intervals(shown, i) ? "from .. to" : "mean", "judged"}) heads.push_back({group, head});
   }
   TextTable table(std::move(heads));
   std::vector<std::string> cells;
@@ -154,18 +161,19 @@ inline void hold(std::vector<Judgement>& judgements) {
       if (one.row->control) table.rule();
       cells = {label_of(*one.row)};
     }
-    cells.push_back(one.of.difference.known() ? one.range_text(" .. ", "-")
-                    : intervals               ? "mean " + one.mean_text("-")
-                                              : one.mean_text("-"));
+    cells.push_back(one.of.difference.known()          ? one.range_text(" .. ", "-")
+                    : has_intervals(shown, one.figure) ? "mean " + one.mean_text("-")
+                                                       : one.mean_text("-"));
     cells.push_back(one.short_verdict());
     if (one.figure + 1 == std::size(judged_figures)) table.row(std::exchange(cells, {}));
   }
-  const std::string note = holm_note(judgements);
+  std::string notes;
+  for (const std::string& note : {holm_note(judgements), too_few_note(reference->per_seed.size(), reference->windows)})
+    if (!note.empty()) notes += note + "\n";
   return "\nAgainst " + label_of(*reference) + ", " + (reference->name == baseline ? "the baseline" : "the best here") +
          (reference->windows ? ", window by window: " : ", seed by seed: ") +
          (intervals ? "95 % intervals of the differences" : "mean differences") + ", and the " +
-         seeds_or_windows(reference->windows) + " won; a tie: " + tie_means(shown) + "\n" + table.text() +
-         (note.empty() ? note : note + "\n");
+         seeds_or_windows(reference->windows) + " won; a tie: " + tie_means(shown) + "\n" + table.text() + notes;
 }
 
 } // namespace sluice::detail

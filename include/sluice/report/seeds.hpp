@@ -106,6 +106,10 @@ struct JudgedValues {
 /// "tie, wins 4 of 8": the verdict, and how many seeds agree with it. A seed without a difference is no win for either.
 [[nodiscard]] std::string verdict_of(const Paired& of, bool less_is_better = false);
 
+/// Says that so few seeds cannot decide whatever the signs are, and how to get more; empty for one, which is no
+/// comparison, and for enough.
+[[nodiscard]] std::string too_few_note(std::size_t seeds, bool windows);
+
 // Common end of two runs: how long refused and unfinished requests wait when systems are compared.
 
 /// Returns the end, in s, of the run that served more requests, or the earlier one of both if they served as many. The

@@ -136,4 +136,10 @@ SLUICE_REPORT_INLINE std::string verdict_of(const Paired& of, bool less_is_bette
   return (of.first_is_larger() != less_is_better ? "better, " : "worse, ") + wins;
 }
 
+SLUICE_REPORT_INLINE std::string too_few_note(std::size_t seeds, bool windows) {
+  if (seeds < 2 || sign_test(0, seeds) <= 1 - usual_confidence) return {};
+  return "fewer than six " + seeds_or_windows(windows) + " decide nothing; " +
+         (windows ? "--windows 8" : "--seeds 1..8");
+}
+
 } // namespace sluice

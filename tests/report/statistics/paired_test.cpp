@@ -232,6 +232,14 @@ TEST_CASE("signs alone decide by how many pairs agree, and leave open what the m
   CHECK(against.wins == 8);
   CHECK(against.tie());
   CHECK_FALSE(signs({1}).judged());
+  const Paired cancel = signs({.1, .1, .1, .1, .1, .1, .1, -.1, -.2, -.4}); // sums to 2.8e-17, not to 0
+  CHECK(cancel.difference.mean == 0);
+  CHECK_FALSE(cancel.first_is_larger());
+  for (const double sign : {1.0, -1.0}) { // 8 of 9 agree, and the mean is 0
+    std::vector<double> even(8, .1 * sign);
+    even.push_back(-.8 * sign);
+    CHECK(signs(even).tie());
+  }
 }
 
 TEST_CASE("Holm's correction: each next comparison must be less likely by chance, and none after the first failure") {

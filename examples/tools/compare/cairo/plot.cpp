@@ -100,11 +100,18 @@ void tick_x(Canvas& canvas, double x, double top, double bottom, const std::stri
   canvas.text({x, bottom + 8}, text, Align::middle);
 }
 
+/// "mean of 3 seeds, 95 % intervals of TBT, SLO": of which figures, if not of all.
 std::string seeds_note(const WorkloadReport& workload) {
-  return workload.seeds.size() > 1
-             ? fmt::format("mean of {} {}{}", workload.seeds.size(), seeds_or_windows(workload.windows),
-                           some_interval(workload.windows, workload.seeds.size()) ? ", 95 % interval" : "")
-             : seeds_of(workload);
+  if (workload.seeds.size() < 2) return seeds_of(workload);
+  std::string names;
+  std::size_t count = 0;
+  for (const Drawn& one : drawn) {
+    if (!has_interval(one.of.key, workload.windows, workload.seeds.size())) continue;
+    names += (names.empty() ? "" : ", ") + std::string{one.brief, std::string_view{one.brief}.find(' ')};
+    ++count;
+  }
+  return fmt::format("mean of {} {}{}{}", workload.seeds.size(), seeds_or_windows(workload.windows),
+                     count > 0 ? ", 95 % intervals" : "", count < drawn.size() && count > 0 ? " of " + names : "");
 }
 
 /// Draws one comparison: a row for each system, with the figures next to each other. The same system with the other

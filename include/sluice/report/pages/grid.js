@@ -10,19 +10,7 @@ import {ends, endsOf, means, meansHead, runHead, runOf} from './save.js';
 import {intervalText} from './seeds.js';
 import {colour, dashes, figure, legendOf, marker, picture, polyline, stroke, swatch, tipped} from './svg.js';
 import {axes, axisNamed, beside, cells, inOrder, isWide, valueText} from './sweep.js';
-import {
-  chosen,
-  colourBest,
-  data,
-  isChosen,
-  isKnown,
-  labelOf,
-  manySeeds,
-  names,
-  slotOf,
-  standing,
-  systems
-} from './systems.js';
+import {chosen, colourBest, data, isChosen, isKnown, labelOf, names, slotOf, standing, systems} from './systems.js';
 
 const figures = data.figures;
 const shows = {
@@ -155,7 +143,8 @@ function draw() {
   const hosts = drawn.map(() => host.appendChild(node('div'))); // create all first, so that each has its width
   drawn.forEach((panel, i) => panelChart(hosts[i], panel, range, Math.min(3, drawn.length)));
   const entries = systemEntries(systems.filter(isChosen));
-  if (manySeeds) entries.push([swatch(stroke('M11 1V11M8 1h6M8 11h6', 'var(--fg)', 1.4)), intervalText()]);
+  const drawnIntervals = systems.some(s => isChosen(s) && isKnown(s.interval?.[view.figure]));
+  if (drawnIntervals) entries.push([swatch(stroke('M11 1V11M8 1h6M8 11h6', 'var(--fg)', 1.4)), intervalText()]);
   emptied('legend').append(legendOf(entries));
   const {name, hint} = figureShown(), scale = '; both scales of a panel are those of all, upwards logarithmic';
   at('what').textContent = `${name}${hint ? ', ' + hint : ''}, against ${view.x}${range.log ? scale : ''}.`;

@@ -106,7 +106,7 @@ struct Bootstrapped {
 /// Returns the verdict of the signs alone: no interval, and the sign test's probability. For differences of which few
 /// are large and most hardly any, such as those of a trace's windows: what decides their mean is then too rare for an
 /// interval, and what the signs say holds whatever the distribution: in more of all windows the first is larger, or
-/// smaller. If the mean has the other sign, the pairs leave it open. Six pairs or more can decide.
+/// smaller. If the mean is 0 or has the other sign, the pairs leave it open. Six pairs or more can decide.
 [[nodiscard]] Paired by_signs(Paired of);
 
 /// Holm's correction for several comparisons: returns which of them may be called differences, so that all of these are

@@ -113,21 +113,27 @@ SLUICE_INLINE Paired paired(std::span<const double> a, std::span<const double> b
   SLUICE_ASSERT(a.size() == b.size(), "a value of each for every seed");
   Paired result;
   std::vector<double> differences;
+  double scale = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (std::isnan(a[i]) || std::isnan(b[i])) continue;
     const double most = std::max(std::abs(a[i]), std::abs(b[i]));
     const bool same = a[i] == b[i] || (std::isfinite(most) && std::abs(a[i] - b[i]) <= detail::rounding * most);
     differences.push_back(same ? 0 : a[i] - b[i]);
+    if (std::isfinite(most)) scale = std::max(scale, most);
     result.wins += !same && a[i] > b[i] ? std::size_t{1} : 0;
     result.losses += !same && a[i] < b[i] ? std::size_t{1} : 0;
   }
+  // Differences that cancel leave rounding in their mean: neither is larger.
+  const auto exact = [&](double mean) { return std::abs(mean) <= detail::rounding * scale ? 0 : mean; };
   if (differences.size() >= detail::least_bootstrapped) {
     const detail::Bootstrapped of = detail::bootstrap_t(differences, options);
     result.difference = of.interval;
     result.p = of.p;
+    result.difference.mean = exact(result.difference.mean);
     return result;
   }
   result.difference = t_interval(differences, options.confidence);
+  result.difference.mean = exact(result.difference.mean);
   const std::size_t n = differences.size();
   const detail::MeanError of = detail::mean_error(n, [&](std::size_t i) { return differences[i]; });
   if (n >= 2 && of.error > 0)
@@ -151,7 +157,8 @@ SLUICE_INLINE double sign_test(std::size_t few, std::size_t count) {
 
 SLUICE_INLINE Paired by_signs(Paired of) {
   of.difference.least = of.difference.most = Interval::absent;
-  const bool disagree = of.wins != of.losses && (of.wins > of.losses) != of.first_is_larger();
+  const double mean = of.wins > of.losses ? of.difference.mean : -of.difference.mean;
+  const bool disagree = of.wins != of.losses && !(mean > 0);
   of.p = of.pairs() < 2 ? Interval::absent
          : disagree     ? 1
                         : sign_test(std::min(of.wins, of.losses), of.wins + of.losses);
