@@ -8,7 +8,8 @@
 // batch of 1,024 repeats that row). All engines are Confluence, with another
 // placement: distances for batches of any size, for the requests that WorthJoining lets in ("for all"), or without
 // WorthJoining ("alone"). Each cell has TBT / SLO attainment in per cent and the P99 of a plan in microseconds of the
-// simulated clock; `<` or `>`: worse or better than Confluence, seed by seed. Equal on every machine.
+// simulated clock; `<` or `>`: worse or better than Confluence by the sign test, which six seeds or more can decide.
+// Equal on every machine.
 #include "sluice/engine/serve_seeds.hpp"
 #include "sluice/engine/systems/confluence.hpp"
 #include "sluice/model/device/named.hpp"
@@ -89,7 +90,7 @@ constexpr const char* head = "| workload | Confluence | `GroupedDistance` for al
 
 /// A mean in per cent, marked if it differs from `than`'s.
 std::string figure(const SeededMetrics& of, const SeededMetrics& than, double Metrics::*what) {
-  const Paired of_seeds = paired(of, than, what);
+  const Paired of_seeds = by_signs(paired(of, than, what));
   const bool differs = of_seeds.judged() && !of_seeds.tie();
   const char* mark = !differs ? "" : of_seeds.difference.mean < 0 ? " <" : " >";
   return fmt::format("{:.1f}{}", 100 * of.interval(what).mean, mark);

@@ -60,7 +60,7 @@ bool row(const char* system, const Server& server) {
   Means silent, honest;
   if (!add<E>(server, "none", silent) || !add<E>(server, "all", honest)) return false;
   std::string saved = "nothing";
-  if (const Paired difference = paired(silent.job_s, honest.job_s); difference.difference.mean != 0)
+  if (const Paired difference = by_signs(paired(silent.job_s, honest.job_s)); difference.difference.mean != 0)
     saved = fmt::format("{:.1f} %{}", 100 * difference.difference.mean / mean(silent.job_s),
                         difference.tie() ? " (tie)" : "");
   fmt::print("| {} | {} | {:.1f} | {:.1f} | {} | {:.2f} | {:.2f} | {:.1f} % | {:.1f} % |\n", system,
