@@ -221,10 +221,11 @@ inline Expected<OffloadSettings> read_hicache(const nlohmann::json& settings, co
 /// Values that are lists or objects. They are refused before anything copies them: nlohmann copies and writes them by
 /// recursion, for which a file can be too deep.
 inline Status check_flat(const nlohmann::json& settings, const std::string& where, OffloadBy by,
-                         std::string_view except = {}) {
+                         std::string_view except = {}, const Nested& nested = {}) {
   for (const auto& [key, value] : settings.items())
     if (value.is_structured() && key != except)
-      return Error{ErrorCode::unsupported, where, "'" + excerpt(key) + "' is nested",
+      return Error{ErrorCode::unsupported, nested.contains(key) ? nested.at(key) : where,
+                   "'" + excerpt(key) + "' is nested" + (nested.contains(key) ? ", or has no value" : ""),
                    key == "secondary_tiers" ? std::string{"no such field: "} + below_host(by)
                                             : "a number, a text, true or false"};
   return {};
@@ -291,32 +292,30 @@ inline Expected<OffloadSettings> read_vllm(const nlohmann::json& config, const s
   return read_lmcache(own, inside, by);
 }
 
-/// vLLM's flags of offloading, without its JSON.
-inline Expected<OffloadSettings> read_vllm_flags(const nlohmann::json& settings, const std::string& where,
-                                                 OffloadBy by) {
+/// vLLM's flags of offloading, without its JSON. `environment`: LMCache's settings, which the flags precede.
+inline Expected<OffloadSettings> read_vllm_flags(const nlohmann::json& settings, const std::string& where, OffloadBy by,
+                                                 nlohmann::json environment) {
   const JsonFields fields(settings, where);
   if (Status known = fields.only({"kv_offloading_size", "kv_offloading_backend"}); !known) return known.error();
   const Expected<std::int64_t> bytes = read_size(fields, "kv_offloading_size", gib, "GiB, above 0");
   if (!bytes) return bytes.error();
   const nlohmann::json backend = settings.value("kv_offloading_backend", nlohmann::json("native"));
   if (backend == "native") return read_offloading({{"cpu_bytes_to_use", *bytes}}, where, by);
-  if (backend == "lmcache") return read_lmcache({{"max_local_cpu_size", static_cast<double>(*bytes) / gib}}, where, by);
+  if (backend == "lmcache") {
+    environment["local_cpu"] = true;
+    environment["max_local_cpu_size"] = static_cast<double>(*bytes) / gib;
+    return read_lmcache(environment, where, by);
+  }
   return Error{ErrorCode::unsupported, where, "kv_offloading_backend is " + excerpt(backend.dump()),
                "native or lmcache"};
 }
 
-/// vLLM's connector as a text of JSON, which a script may have within double quotes.
-inline Expected<OffloadSettings> read_connector(std::string_view text, const std::string& where, OffloadBy by,
+/// vLLM's connector as a text of JSON, which a file may have within double quotes.
+inline Expected<OffloadSettings> read_connector(const std::string& text, const std::string& where, OffloadBy by,
                                                 const nlohmann::json& environment) {
-  std::string plain{text};
-  if (const std::size_t first = text.find_first_not_of(" {");
-      text.substr(std::min(first, text.size())).starts_with("\\\"")) {
-    plain.clear();
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '\\' && i + 1 < text.size()) ++i;
-      plain += text[i];
-    }
-  }
+  const bool escaped =
+      std::string_view{text}.substr(std::min(text.find_first_not_of(" {"), text.size())).starts_with("\\\"");
+  const std::string plain = escaped ? unescaped(text) : text;
   const Expected<nlohmann::json> config = sluice::parse_json_object(first_object(plain), where);
   if (!config) return config.error();
   if (Status flat = check_flat(*config, where, by, "kv_connector_extra_config"); !flat) return flat.error();
@@ -338,9 +337,37 @@ inline nlohmann::json dotted_connector(const nlohmann::json& settings) {
   return config;
 }
 
+/// vLLM's connector, or its size of KV below the device: of both, vLLM would take parts.
+inline Expected<OffloadSettings> read_own(const nlohmann::json& settings, const std::string& content,
+                                          const std::string& where, OffloadBy by) {
+  const Expected<nlohmann::json> environment = read_environment(content, where);
+  if (!environment) return environment.error();
+  const nlohmann::json dotted = dotted_connector(settings);
+  const bool whole = settings.contains("kv_transfer_config");
+  if ((whole || !dotted.empty()) && settings.contains("kv_offloading_size"))
+    return Error{
+        ErrorCode::unsupported, where,
+        "kv_offloading_size and kv_transfer_config are both given, and vLLM lets the size replace the connector",
+        "one of the two"};
+  if (whole && !dotted.empty())
+    return Error{ErrorCode::unsupported, where, "kv_transfer_config is given both whole and field by field",
+                 "all its fields in one JSON object"};
+  if (!dotted.empty()) return read_vllm(dotted, where, by, *environment);
+  if (!whole) return read_vllm_flags(settings, where, by, *environment);
+  const nlohmann::json& config = settings["kv_transfer_config"];
+  if (config.is_object()) {
+    if (Status flat = check_flat(config, where, by, "kv_connector_extra_config"); !flat) return flat.error();
+    return read_vllm(config, where, by, *environment);
+  }
+  const std::string text = config.is_string() ? config.get<std::string>() : "";
+  if (trimmed(text).starts_with('{')) return read_connector(text, where, by, *environment);
+  return Error{ErrorCode::unsupported, where, "kv_transfer_config is " + excerpt(config.dump()),
+               "its JSON, or that file instead of this text"};
+}
+
 /// A server's command line, or its configuration file: `settings` are its flags, with underscores.
 inline Expected<OffloadSettings> read_server_flags(nlohmann::json settings, const std::string& content,
-                                                   const std::string& where, OffloadBy by) {
+                                                   const std::string& where, OffloadBy by, const Nested& nested) {
   const bool sglang = std::any_of(settings.items().begin(), settings.items().end(), [](const auto& one) {
     return one.key().starts_with("hicache") || one.key().starts_with("enable_hier");
   });
@@ -358,61 +385,64 @@ inline Expected<OffloadSettings> read_server_flags(nlohmann::json settings, cons
     const std::string others = take_others(settings, "hicache",
                                            {"enable_hierarchical_cache", "page_size", "hicache_size", "hicache_ratio",
                                             "hicache_write_policy", "hicache_io_backend", "hicache_mem_layout"});
+    if (Status flat = check_flat(settings, where, by, {}, nested); !flat) return flat.error();
     Expected<OffloadSettings> read = read_hicache(settings, where, by);
     if (read) read->ignored = others;
     return read;
   }
   const std::string others =
       take_others(settings, "kv_transfer_config", {"kv_offloading_size", "kv_offloading_backend"});
-  const auto read_own = [&]() -> Expected<OffloadSettings> {
-    const Expected<nlohmann::json> environment = read_environment(content, where);
-    if (!environment) return environment.error();
-    if (const nlohmann::json config = dotted_connector(settings); !config.empty())
-      return read_vllm(config, where, by, *environment);
-    const std::size_t flag = content.find("kv-transfer-config"), open = content.find('{', flag);
-    if (settings.contains("kv_transfer_config") && flag != std::string::npos && open != std::string::npos)
-      return read_connector(std::string_view{content}.substr(open), where, by, *environment);
-    if (settings.contains("kv_transfer_config"))
-      return Error{ErrorCode::unsupported, where,
-                   "kv_transfer_config is " + excerpt(settings["kv_transfer_config"].dump()), "the file itself"};
-    return read_vllm_flags(settings, where, by);
-  };
-  Expected<OffloadSettings> read = read_own();
+  const bool object = settings.contains("kv_transfer_config") && settings["kv_transfer_config"].is_object();
+  if (Status flat = check_flat(settings, where, by, object ? "kv_transfer_config" : "", nested); !flat)
+    return flat.error();
+  Expected<OffloadSettings> read = read_own(settings, content, where, by);
   if (read) read->ignored = others;
   return read;
 }
 
 inline Expected<OffloadSettings> read_content(const std::string& content, const std::string& where, OffloadBy by) {
   nlohmann::json settings;
+  Nested nested;
   bool command_line = false;
   const std::size_t first = content.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && content[first] == '{') {
     Expected<nlohmann::json> object = sluice::parse_json_object(content, where);
     if (!object) return object.error();
     settings = *std::move(object);
-    const bool vllm = settings.contains("kv_connector");
-    if (Status flat = check_flat(settings, where, by, vllm ? "kv_connector_extra_config" : ""); !flat)
-      return flat.error();
-    if (vllm) return read_vllm(settings, where, by);
+    if (settings.contains("kv_connector")) {
+      if (Status flat = check_flat(settings, where, by, "kv_connector_extra_config"); !flat) return flat.error();
+      return read_vllm(settings, where, by);
+    }
+    for (auto& [key, value] : settings.items())
+      if (value.is_structured() && !(is_connector(key) && value.is_object())) value = nlohmann::json::array();
   } else if (Status text = check_utf8(content, where); !text) {
     return text.error();
   } else if (has_flags(content)) {
     command_line = true;
     settings = read_flags(content);
   } else {
-    Expected<nlohmann::json> lines = read_lines(content, where);
+    Expected<nlohmann::json> lines = read_lines(content, where, nested);
     if (!lines) return lines.error();
     settings = *std::move(lines);
   }
   bool server = false, lmcache = false;
-  nlohmann::json flags = with_underscores(settings);
-  for (const auto& [key, value] : flags.items()) {
+  for (const auto& [given, value] : settings.items()) {
+    const std::string key = with_underscores(given);
     server = server || key.starts_with("hicache") || key.starts_with("enable_hier") || key == "kv_offloading_size" ||
              key.starts_with("kv_transfer_config");
     lmcache = lmcache || key == "chunk_size" || key.starts_with("local_") || key.starts_with("max_local_");
   }
-  if (server) return read_server_flags(std::move(flags), content, where, by);
-  if (lmcache) return read_lmcache(settings, where, by);
+  if (server) {
+    nlohmann::json flags = nlohmann::json::object(); // moved: nlohmann copies by recursion
+    for (auto& [key, value] : settings.items()) flags[with_underscores(key)] = std::move(value);
+    Nested lists;
+    for (const auto& [key, at] : nested) lists[with_underscores(key)] = at;
+    return read_server_flags(std::move(flags), content, where, by, lists);
+  }
+  if (lmcache) {
+    if (Status flat = check_flat(settings, where, by, {}, nested); !flat) return flat.error();
+    return read_lmcache(settings, where, by);
+  }
   return Error{ErrorCode::unsupported, where,
                settings.empty() ? "it says nothing"
                : command_line   ? "none of its flags is about KV offloading"

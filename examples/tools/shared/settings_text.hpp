@@ -13,9 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace offload_detail {
 
@@ -66,8 +69,12 @@ inline bool has_flags(const std::string& text) {
   while (std::getline(lines, line)) {
     std::istringstream words(std::string{uncommented(line)});
     std::string word;
-    while (words >> word && !word.ends_with(':'))
-      if (word.size() > 2 && word.starts_with("--") && word[2] >= 'a' && word[2] <= 'z') return true;
+    while (words >> word && !word.ends_with(':')) {
+      const std::size_t flag = word.find_first_not_of("\"'"); // a list of arguments may quote each
+      if (flag <= 1 && word.size() > flag + 2 && word.compare(flag, 2, "--") == 0 && word[flag + 2] >= 'a' &&
+          word[flag + 2] <= 'z')
+        return true;
+    }
   }
   return false;
 }
@@ -83,94 +90,6 @@ inline Status check_utf8(std::string_view text, const std::string& where) {
     text.remove_prefix(static_cast<std::size_t>(step.bytes));
   }
   return {};
-}
-
-/// Lines `key: value`. LMCache's file has no others, save settings that no system here has, so this needs no library
-/// for YAML: a nested value is refused by its key.
-inline Expected<nlohmann::json> read_lines(const std::string& text, const std::string& where) {
-  nlohmann::json read = nlohmann::json::object();
-  std::istringstream lines(text);
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    const std::string_view rest = uncommented(line);
-    if (rest.empty()) continue;
-    const std::string at = where + ":" + std::to_string(number);
-    const std::size_t colon = rest.find(": ");
-    const bool ends = colon == std::string_view::npos && trimmed(rest).ends_with(':');
-    if (colon == std::string_view::npos && !ends)
-      return Error{ErrorCode::bad_input, at, "it is '" + excerpt(std::string{trimmed(rest)}) + "'", "key: value"};
-    const std::string key{trimmed(rest.substr(0, ends ? rest.rfind(':') : colon))};
-    const std::string_view value = ends ? std::string_view{} : trimmed(rest.substr(colon + 1));
-    if (key == "kv-transfer-config" && value.starts_with('{')) {
-      read[key] = std::string{value};
-      continue;
-    }
-    if (ends || rest.front() == ' ' || value.empty() || std::string_view{"[{|>&*!"}.find(value.front()) < 7)
-      return Error{ErrorCode::unsupported, at, "'" + excerpt(key) + "' is nested, or has no value",
-                   "key: value, a line each"};
-    if (!read.emplace(key, scalar(value)).second)
-      return Error{ErrorCode::bad_input, at, "'" + excerpt(key) + "' is there twice", "one value"};
-  }
-  return read;
-}
-
-/// Flags of a command line, from the first one on. A flag has the word behind it as its value.
-inline nlohmann::json read_flags(const std::string& text) {
-  nlohmann::json read = nlohmann::json::object();
-  std::istringstream lines(text);
-  std::string line, uncommented_text;
-  while (std::getline(lines, line)) (uncommented_text += uncommented(line)) += '\n';
-  std::istringstream words(uncommented_text);
-  std::string word, key;
-  while (words >> word) {
-    if (word == "\\") continue;
-    if (word.size() > 1 && word[0] == '-' && word[1] >= 'A' && word[1] <= 'z') {
-      key.clear(); // -O3, -tp
-    } else if (word.starts_with("--")) {
-      const std::size_t equals = word.find('=');
-      key = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-      read[key] =
-          equals == std::string::npos ? nlohmann::json(true) : scalar(std::string_view{word}.substr(equals + 1));
-    } else if (!key.empty()) {
-      read[key] = scalar(word);
-      key.clear();
-    }
-  }
-  return read;
-}
-
-/// LMCache's settings of a command line's environment: LMCACHE_MAX_LOCAL_CPU_SIZE=8.
-inline Expected<nlohmann::json> read_environment(const std::string& text, const std::string& where) {
-  nlohmann::json read = nlohmann::json::object();
-  std::istringstream lines(text);
-  std::string line, word;
-  constexpr std::string_view prefix = "LMCACHE_";
-  while (std::getline(lines, line)) {
-    std::istringstream words(std::string{uncommented(line)});
-    while (words >> word) {
-      const std::size_t equals = word.find('=');
-      if (!word.starts_with(prefix) || equals == std::string::npos) continue;
-      std::string key = word.substr(prefix.size(), equals - prefix.size());
-      std::transform(key.begin(), key.end(), key.begin(),
-                     [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-      if (key == "config_file")
-        return Error{ErrorCode::unsupported, where, "LMCACHE_CONFIG_FILE names a file", "the file itself"};
-      if (key != "use_experimental" && key != "log_level")
-        read[key] = scalar(std::string_view{word}.substr(equals + 1));
-    }
-  }
-  return read;
-}
-
-/// SGLang's file and flags spell alike.
-inline nlohmann::json with_underscores(const nlohmann::json& settings) {
-  nlohmann::json out = nlohmann::json::object();
-  for (const auto& [key, value] : settings.items()) {
-    std::string name = key;
-    std::replace(name.begin(), name.end(), '-', '_');
-    out[name] = value;
-  }
-  return out;
 }
 
 /// The JSON object with which a text begins: a command line may have other flags, with JSON of their own, behind it.
@@ -190,6 +109,189 @@ inline std::string_view first_object(std::string_view text) {
     }
   }
   return text;
+}
+
+/// A text without the backslashes before its characters.
+inline std::string unescaped(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 1 < text.size()) ++i;
+    plain += text[i];
+  }
+  return plain;
+}
+
+/// Lists and nested values of a file, which have an empty list in the settings: where each key is.
+using Nested = std::map<std::string, std::string>;
+
+inline bool is_connector(std::string_view key) { return key == "kv-transfer-config" || key == "kv_transfer_config"; }
+
+/// Lines `key: value`, and vLLM's connector as JSON. LMCache's file has no others, save settings that no system here
+/// has, so this needs no library for YAML: of a list or a nested value it keeps the key.
+inline Expected<nlohmann::json> read_lines(const std::string& text, const std::string& where, Nested& nested) {
+  nlohmann::json read = nlohmann::json::object();
+  std::istringstream lines(text);
+  std::string line, connector; // the key of JSON that later lines continue
+  bool inside = false;         // a list or a nested value
+  for (int number = 1; std::getline(lines, line); ++number) {
+    const std::string_view rest = uncommented(line);
+    if (rest.empty()) continue;
+    const bool deeper = rest.front() == ' ' || rest.front() == '\t';
+    if (!connector.empty() && (deeper || rest.front() == '}')) {
+      (read[connector].get_ref<std::string&>() += ' ') += trimmed(rest);
+      continue;
+    }
+    connector.clear();
+    if (inside && (deeper || rest.starts_with("- ") || rest == "-")) continue;
+    const std::string at = where + ":" + std::to_string(number);
+    const std::size_t colon = rest.find(": ");
+    const bool ends = colon == std::string_view::npos && trimmed(rest).ends_with(':');
+    if (colon == std::string_view::npos && !ends)
+      return Error{ErrorCode::bad_input, at, "it is '" + excerpt(std::string{trimmed(rest)}) + "'", "key: value"};
+    const std::string key{trimmed(rest.substr(0, ends ? rest.rfind(':') : colon))};
+    const std::string_view value = ends ? std::string_view{} : trimmed(rest.substr(colon + 1));
+    if (deeper) return Error{ErrorCode::unsupported, at, "'" + excerpt(key) + "' is nested", "key: value, a line each"};
+    if (read.contains(key))
+      return Error{ErrorCode::bad_input, at, "'" + excerpt(key) + "' is there twice", "one value"};
+    inside = value.empty() || std::string_view{"[{|>&*!"}.find(value.front()) < 7;
+    if (is_connector(key) && value.starts_with('{')) {
+      read[key] = std::string{value};
+      connector = key;
+    } else if (inside) {
+      read[key] = nlohmann::json::array();
+      nested[key] = at;
+    } else {
+      read[key] = scalar(value);
+    }
+  }
+  return read;
+}
+
+inline std::string without_comments(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line, rest;
+  while (std::getline(lines, line)) (rest += uncommented(line)) += '\n';
+  return rest;
+}
+
+/// Appends a text's words, as a shell reads them: without quotes, and without the backslash at a line's end. A JSON
+/// object whose quotes an outer shell has removed is one word. A quoted text with flags is a command line of its own.
+inline void add_words(std::string_view text, std::vector<std::string>& words) {
+  std::string word, plain;
+  bool any = false;
+  const auto end_word = [&] {
+    if (any && !word.starts_with('{') && word.find(" --") != std::string::npos)
+      add_words(word, words);
+    else if (any)
+      words.push_back(word);
+    word.clear();
+    any = false;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool ends = i + 1 == text.size() || std::string_view{" \t\r\n"}.find(text[i + 1]) < 4;
+    if (std::string_view{" \t\r\n;&|"}.find(c) < 7 || (c == '\\' && ends)) {
+      end_word();
+      continue;
+    }
+    if (c == '{' && (!any || word.ends_with('='))) {
+      const std::size_t next = text.find_first_not_of(" \t\r\n", i + 1);
+      if (text.substr(std::min(next, text.size())).starts_with("\\\"")) {
+        std::string rest = unescaped(text.substr(i));
+        plain = std::move(rest);
+        text = plain;
+        i = 0;
+      }
+      const std::string_view object = first_object(text.substr(i));
+      if (object.ends_with('}') && next < text.size()) {
+        word += object;
+        any = true;
+        i += object.size() - 1;
+        continue;
+      }
+    }
+    any = true;
+    if (c == '\\') {
+      word += text[++i];
+      continue;
+    }
+    std::size_t close = std::string_view::npos;
+    if (c == '"' || c == '\'')
+      for (close = i + 1; close < text.size() && text[close] != c; ++close)
+        if (c == '"' && text[close] == '\\') ++close;
+    if (close >= text.size()) { // no quote, or one that does not end
+      word += c;
+      continue;
+    }
+    const std::string_view quoted = text.substr(i + 1, close - i - 1);
+    word += c == '"' ? unescaped(quoted) : std::string{quoted};
+    i = close;
+  }
+  end_word();
+}
+
+inline std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  add_words(without_comments(text), words);
+  return words;
+}
+
+/// SGLang's file and flags spell alike.
+inline std::string with_underscores(std::string key) {
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
+/// Flags of a command line or of a list of arguments, with underscores. A flag has the word behind it as its value; of
+/// a flag that is there twice, the last value counts.
+inline nlohmann::json read_flags(const std::string& text) {
+  nlohmann::json read = nlohmann::json::object();
+  std::string key;
+  for (const std::string& word : words_of(text)) {
+    if (word == "-" || word.starts_with("--env=LMCACHE_")) continue; // an item of a list; docker's flag
+    if (word.size() > 1 && word[0] == '-' && word[1] >= 'A' && word[1] <= 'z') {
+      key.clear(); // -O3, -tp
+    } else if (word.starts_with("--")) {
+      const std::size_t equals = word.find('=');
+      key = with_underscores(word.substr(2, equals == std::string::npos ? equals : equals - 2));
+      read[key] =
+          equals == std::string::npos ? nlohmann::json(true) : scalar(std::string_view{word}.substr(equals + 1));
+    } else if (!key.empty()) {
+      read[key] = scalar(word);
+      key.clear();
+    }
+  }
+  return read;
+}
+
+/// LMCache's settings of a command line's environment: LMCACHE_MAX_LOCAL_CPU_SIZE=8, also behind docker's --env, or as
+/// Kubernetes's `name:` and `value:`.
+inline Expected<nlohmann::json> read_environment(const std::string& text, const std::string& where) {
+  nlohmann::json read = nlohmann::json::object();
+  constexpr std::string_view prefix = "LMCACHE_";
+  const std::vector<std::string> words = words_of(text);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string_view word = words[i];
+    for (const std::string_view flag : {"--env=", "-e"})
+      if (word.starts_with(flag)) word.remove_prefix(flag.size());
+    if (!word.starts_with(prefix)) continue;
+    const std::size_t equals = std::min(word.find('='), word.size());
+    std::string key{word.substr(prefix.size(), equals - prefix.size())};
+    std::transform(key.begin(), key.end(), key.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    if (key == "config_file")
+      return Error{ErrorCode::unsupported, where, "LMCACHE_CONFIG_FILE names a file", "the file itself"};
+    if (key == "use_experimental" || key == "log_level") continue;
+    if (equals < word.size()) {
+      read[key] = scalar(word.substr(equals + 1));
+    } else if (i + 2 < words.size() && words[i + 1] == "value:") {
+      read[key] = scalar(words[i + 2]);
+    } else {
+      return Error{ErrorCode::bad_input, where, excerpt(std::string{word}) + " has no value",
+                   excerpt(std::string{word}) + "=VALUE"};
+    }
+  }
+  return read;
 }
 
 } // namespace offload_detail
