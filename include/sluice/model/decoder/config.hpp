@@ -87,6 +87,23 @@ struct DecoderConfig {
   friend bool operator==(const DecoderConfig&, const DecoderConfig&) = default;
 };
 
+/// The layers of one kind, in order.
+struct LayersOfKind {
+  LayerKind kind;
+  std::vector<int> layers;
+};
+/// Those of each kind that the model has.
+[[nodiscard]] inline std::vector<LayersOfKind> layers_by_kind(const DecoderConfig& config) {
+  std::vector<LayersOfKind> kinds;
+  for (int layer = 0; layer < config.shape.layers; ++layer) {
+    const LayerKind kind = config.kind(layer);
+    const auto same =
+        std::find_if(kinds.begin(), kinds.end(), [&](const LayersOfKind& one) { return one.kind == kind; });
+    (same == kinds.end() ? kinds.emplace_back(LayersOfKind{kind, {}}) : *same).layers.push_back(layer);
+  }
+  return kinds;
+}
+
 /// An error if no token's experts can be chosen so. `where` opens the error's line.
 [[nodiscard]] inline Status check(const ExpertRouting& routing, const ModelShape& shape, const std::string& where) {
   const auto refuse = [&](const std::string& what, const std::string& expected) {

@@ -29,13 +29,17 @@ namespace sluice {
 /// batch is computed twice, and the second time counts. (Once, after batches of other sizes, a decode of a small model
 /// took 1.7 times as long as in a run.)
 ///
-/// For a large model, only as many layers are held and timed as exceed any cache, and they stand for all.
+/// For a large model, only as many layers are held and timed as exceed any cache, one of each kind at least. They stand
+/// for all: a layer's time is the mean over the model's layers, each as long as those of its kind.
 class DecoderTimer final : public BatchTimer {
  public:
-  /// Memory for the timed layers' weights: at most `most` bytes, but one layer's at least. Errors: out of memory.
+  /// Memory for the timed layers' weights: at most `most` bytes, but one layer's of each kind at least. Errors: out of
+  /// memory.
   [[nodiscard]] static Expected<VirtualMemory> reserve(const ModelWeights& weights, Bytes most = Bytes{1 << 28}) {
     const Bytes layer = weights.layout.bytes;
-    const std::int64_t held = std::clamp<std::int64_t>(most.count() / layer.count(), 1, weights.config.shape.layers);
+    const auto kinds = static_cast<std::int64_t>(layers_by_kind(weights.config).size());
+    const std::int64_t held =
+        std::clamp<std::int64_t>(most.count() / layer.count(), kinds, weights.config.shape.layers);
     Expected<VirtualMemory> memory = VirtualMemory::reserve(layer * held);
     if (memory) memory->prefer_huge_pages();
     return memory;
@@ -43,17 +47,22 @@ class DecoderTimer final : public BatchTimer {
   /// `memory`: from `reserve`; `most_kv`: K and V. Weights and decoder outlive this.
   DecoderTimer(const ModelWeights& weights, Decoder& decoder, Tokens block_tokens, VirtualMemory memory,
                Bytes most_kv = Bytes{1 << 28})
-      : weights_(weights), decoder_(decoder), block_tokens_(block_tokens), memory_(std::move(memory)) {
+      : weights_(weights),
+        decoder_(decoder),
+        block_tokens_(block_tokens),
+        memory_(std::move(memory)),
+        kinds_(layers_by_kind(weights.config)) {
     const std::int64_t layer_bytes = weights.layout.bytes.count();
-    const std::int64_t held = memory_.size().count() / layer_bytes;
-    for (int layer = 0; layer < static_cast<int>(held); ++layer) {
-      std::byte* const image = memory_.data() + layer * layer_bytes; // aligned to a page, and so to a cache line
+    choose_layers(static_cast<std::size_t>(memory_.size().count() / layer_bytes));
+    std::byte* image = memory_.data(); // aligned to a page, and so to a cache line
+    for (const int layer : held_) {
       const LayerLayout& layout = weights.layout_at(layer);
       for (std::size_t i = 0; i < layout.places.size(); ++i)
         std::memcpy(image + layout.places[i].offset, weights.layers[static_cast<std::size_t>(layer)][i],
                     static_cast<std::size_t>(layout.places[i].bytes()));
       weights.forget(layer);
       layers_.emplace_back(layout, image, nullptr, layer_bytes);
+      image += layer_bytes;
     }
     block_floats_ = kv_block_floats(weights.config.shape, block_tokens);
     blocks_ = std::max<std::int64_t>(1, most_kv.count() / (4 * block_floats_));
@@ -95,13 +104,12 @@ class DecoderTimer final : public BatchTimer {
     Stopwatch clock;
     decoder_.begin(tokens_, positions_);
     times.begin = clock.elapsed();
-    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
       point_at_blocks(batch);
       clock = {};
-      decoder_.layer(static_cast<int>(layer), layers_[layer], sequences_, batch.rows(), batch.stored);
-      times.layer += clock.elapsed();
+      decoder_.layer(held_[i], layers_[i], sequences_, batch.rows(), batch.stored);
+      times.layer += clock.elapsed() * shares_[i];
     }
-    times.layer = times.layer / static_cast<double>(layers_.size());
     const auto vocabulary = static_cast<std::size_t>(weights_.config.shape.vocabulary);
     logits_.resize(last_rows_.size() * vocabulary);
     clock = {};
@@ -123,6 +131,25 @@ class DecoderTimer final : public BatchTimer {
     if (batch.chunk > 0) blocks += blocks_for_tokens(batch.past + batch.chunk);
     for (int i = 0; i < batch.decodes; ++i) blocks += blocks_for_tokens(batch.context_of(i) + 1);
     return blocks;
+  }
+  /// The first layer of each kind, and the model's first others as far as there is room for `most`.
+  void choose_layers(std::size_t most) {
+    const auto first_of_kind = [&](int layer) {
+      return std::any_of(kinds_.begin(), kinds_.end(),
+                         [&](const LayersOfKind& kind) { return kind.layers.front() == layer; });
+    };
+    std::size_t others = most - kinds_.size();
+    for (int layer = 0; layer < weights_.config.shape.layers; ++layer)
+      if (first_of_kind(layer) || (others > 0 && others-- > 0)) held_.push_back(layer);
+    const auto layers = static_cast<double>(weights_.config.shape.layers);
+    for (const int layer : held_) {
+      const LayerKind kind = weights_.config.kind(layer);
+      const auto held =
+          std::count_if(held_.begin(), held_.end(), [&](int other) { return weights_.config.kind(other) == kind; });
+      const auto of_kind =
+          std::find_if(kinds_.begin(), kinds_.end(), [&](const LayersOfKind& one) { return one.kind == kind; });
+      shares_.push_back(static_cast<double>(of_kind->layers.size()) / (static_cast<double>(held) * layers));
+    }
   }
   /// Assigns the next blocks, in turn.
   void point_at_blocks(const TimedBatch& batch) {
@@ -149,7 +176,10 @@ class DecoderTimer final : public BatchTimer {
   Decoder& decoder_;
   Tokens block_tokens_;
   VirtualMemory memory_;
+  std::vector<LayersOfKind> kinds_;
+  std::vector<int> held_; ///< layers, in order
   std::vector<LayerWeights> layers_;
+  std::vector<double> shares_; ///< of each layer that is held, in the mean over the model's layers
   std::int64_t block_floats_ = 0, blocks_ = 0, next_ = 0;
   std::vector<float> kv_;
   std::vector<std::int32_t> tokens_, positions_;

@@ -12,11 +12,11 @@
 #include "sluice/world/cpu/copy_engine.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -33,11 +33,11 @@ struct LocalRates {
 
 namespace detail {
 
-/// A layer's weights as a device holds them: in place where the host's bytes already lie so; otherwise one layer is
-/// copied and stands for all.
+/// Layers' weights as a device holds them: in place where the host's bytes already lie so; otherwise one layer of each
+/// kind is copied and stands for all of its kind.
 class HeldLayers {
  public:
-  explicit HeldLayers(const ModelWeights& weights) : weights_(weights) {
+  explicit HeldLayers(const ModelWeights& weights) : weights_(weights), kinds_(layers_by_kind(weights.config)) {
     in_place_ = true;
     for (int layer = 0; in_place_ && layer < weights.config.shape.layers; ++layer) {
       const auto& tensors = weights.layers[static_cast<std::size_t>(layer)];
@@ -47,34 +47,46 @@ class HeldLayers {
     }
     if (in_place_) return;
     // Room for the alignment, which a vector of bytes does not guarantee.
-    copy_.resize(static_cast<std::size_t>(weights.layout.bytes.count() + weight_alignment));
-    first_ = aligned(copy_.data(), weight_alignment);
-    for (std::size_t i = 0; i < weights.layout_at(0).places.size(); ++i) {
-      const TensorPlace& place = weights.layout_at(0).places[i];
-      std::memcpy(first_ + place.offset, weights.layers.front()[i], static_cast<std::size_t>(place.bytes()));
+    const auto bytes = static_cast<std::size_t>(weights.layout.bytes.count());
+    copy_.resize(bytes * kinds_.size() + static_cast<std::size_t>(weight_alignment));
+    std::byte* to = aligned(copy_.data(), weight_alignment);
+    for (const LayersOfKind& of_kind : kinds_) {
+      const int layer = of_kind.layers.front();
+      const std::vector<TensorPlace>& places = weights.layout_at(layer).places;
+      for (std::size_t i = 0; i < places.size(); ++i)
+        std::memcpy(to + places[i].offset, weights.layers[static_cast<std::size_t>(layer)][i],
+                    static_cast<std::size_t>(places[i].bytes()));
+      weights.forget(layer);
+      copies_.push_back(std::exchange(to, to + bytes));
     }
-    weights.forget(0);
   }
   HeldLayers(const HeldLayers&) = delete;
   HeldLayers& operator=(const HeldLayers&) = delete;
 
-  /// The layer whose weights stand for those of `layer`.
-  [[nodiscard]] int held(int layer) const { return in_place_ ? layer : 0; }
+  [[nodiscard]] const std::vector<LayersOfKind>& kinds() const { return kinds_; }
+  /// A layer of that kind that is held: the `turn`-th of them, if all are.
+  [[nodiscard]] int held(std::size_t kind, std::size_t turn) const {
+    const std::vector<int>& layers = kinds_[kind].layers;
+    return in_place_ ? layers[turn % layers.size()] : layers.front();
+  }
+  /// The weights of a layer that is held, or of the one that stands for it.
   [[nodiscard]] LayerWeights at(int layer) const {
-    const std::byte* from = in_place_ ? weights_.layers[static_cast<std::size_t>(layer)].front() : first_;
+    const std::byte* from = weights_.layers[static_cast<std::size_t>(layer)].front();
+    for (std::size_t kind = 0; kind < copies_.size(); ++kind)
+      if (kinds_[kind].kind == weights_.config.kind(layer)) from = copies_[kind];
     return LayerWeights{weights_.layout_at(layer), from, nullptr, weights_.layout.bytes.count()};
   }
 
  private:
   const ModelWeights& weights_;
+  std::vector<LayersOfKind> kinds_;
   bool in_place_ = false;
   std::vector<std::byte> copy_;
-  std::byte* first_ = nullptr;
+  std::vector<std::byte*> copies_; ///< by kind; none, if all layers are held in place
 };
 
-/// Seconds of one layer with `rows` tokens of one sequence: the fastest layer within about `budget_s`, of at least two;
-/// the first warms up. Layers with a state are timed apart from those that attend, and the mean over the model's layers
-/// counts, because planners predict all layers alike.
+/// Seconds of one layer with `rows` tokens of one sequence: of each kind the fastest layer within about `budget_s`, of
+/// at least two, whose first warms up. The mean over the model's layers counts, because planners predict all alike.
 [[nodiscard]] inline double layer_time(const ModelWeights& weights, Decoder& decoder, const HeldLayers& layers,
                                        int rows, Tokens block_tokens, double budget_s) {
   const auto count = static_cast<std::size_t>(rows);
@@ -89,25 +101,23 @@ class HeldLayers {
     pointers.push_back(reinterpret_cast<std::byte*>(memory.data() + at));
   const SequenceRows sequence{0, rows, 0, pointers.data(), 0};
 
-  const ModelShape& shape = weights.config.shape;
-  const auto has_state = [&](int layer) { return shape.delta.layers.contains(layers.held(layer)); };
-  std::array<double, 2> best{}; // without a state, with one; 0: not yet
-  std::array<int, 2> of{};      // so many layers
-  for (int layer = 0; layer < shape.layers; ++layer) ++of[has_state(layer)];
-  constexpr int most = 6; // layers of a small model: more add no information
-  const auto lacks = [&](std::size_t kind) { return of[kind] > 0 && best[kind] == 0; };
+  const std::size_t kinds = layers.kinds().size();
+  std::vector<double> best(kinds);
+  constexpr std::size_t most = 6; // layers of a small model: more add no information
+  decoder.begin(tokens, positions);
   const Stopwatch all;
-  for (int done = 0; lacks(0) || lacks(1) || (done < most && all.elapsed().count() < budget_s); ++done) {
-    const int layer = done % shape.layers;
-    if (layer == 0) decoder.begin(tokens, positions);
-    const int held = layers.held(layer);
+  for (std::size_t done = 0; done < 2 * kinds || (done < most && all.elapsed().count() < budget_s); ++done) {
+    const std::size_t kind = done % kinds, turn = done / kinds;
+    const int layer = layers.held(kind, turn);
     const Stopwatch one;
-    decoder.layer(held, layers.at(held), {&sequence, 1}, rows, 0);
+    decoder.layer(layer, layers.at(layer), {&sequence, 1}, rows, 0);
     const double took = std::max(one.elapsed().count(), 1e-9);
-    double& fastest = best[has_state(layer)];
-    if (done > 0 && (fastest == 0 || took < fastest)) fastest = took;
+    if (turn == 1 || (turn > 1 && took < best[kind])) best[kind] = took;
   }
-  return (of[0] * best[0] + of[1] * best[1]) / shape.layers;
+  double sum = 0;
+  for (std::size_t kind = 0; kind < kinds; ++kind)
+    sum += best[kind] * static_cast<double>(layers.kinds()[kind].layers.size());
+  return sum / weights.config.shape.layers;
 }
 
 } // namespace detail
