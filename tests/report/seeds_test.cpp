@@ -229,7 +229,7 @@ TEST_CASE("tables over few seeds have means and signs, and name no interval") {
     CHECK(told.find("fewer than six seeds decide nothing; --seeds 1..8") != std::string::npos);
   CHECK(both.find("decide nothing") == std::string::npos);
   CHECK(too_few_note(5, true) == "fewer than six windows decide nothing; --windows 8");
-  for (const std::size_t seeds : {1, 6, 8}) CHECK(too_few_note(seeds, false).empty());
+  for (const std::size_t seeds : std::vector<std::size_t>{1, 6, 8}) CHECK(too_few_note(seeds, false).empty());
 }
 
 TEST_CASE("report.json says which differences hold together with all others of the table") {
