@@ -57,6 +57,16 @@ std::string date_of(std::int64_t milliseconds) { // of one day
 
 } // namespace
 
+TEST_CASE("a failed request's other cells must be right, too") {
+  const std::string head = "arrival,prompt,output\n0,5,3\n";
+  CHECK(error_of(head + "xx,5,0\n") == "trace:3: arrival is 'xx'; expected a number, as above");
+  CHECK(error_of(head + "1,junk,0\n").starts_with("trace:3: prompt is 'junk'; expected a whole number"));
+  CHECK(error_of(head + "1,0,-2\n").starts_with("trace:3: output is '-2'; expected a whole number"));
+  const Expected<std::vector<RequestSpec>> late = read_all(reader_of("arrival,prompt,output\n1,0,3\n7,5,3\n8,5,3\n"));
+  REQUIRE(late);
+  CHECK(late->back().arrival == Seconds{1}); // since the first request that has not failed
+}
+
 TEST_CASE("requests written as CSV are read back, whatever the separators, quotes and other columns") {
   Random random(1);
   for (int trial = 0; trial < 300; ++trial) {

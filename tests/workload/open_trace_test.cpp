@@ -367,7 +367,7 @@ TEST_CASE("a file that is no text is refused by its name in every format") {
   }
 }
 
-TEST_CASE("NaN and Infinity, which Python writes, are numbers that a line has not") {
+TEST_CASE("NaN and Infinity, which Python writes, are read as missing fields") {
   const sluice_test::TemporaryFolder folder;
   const std::string path = (folder.path / "trace").string();
   const auto read = [&](const char* format, const std::string& line) -> std::string {
@@ -385,7 +385,11 @@ TEST_CASE("NaN and Infinity, which Python writes, are numbers that a line has no
   CHECK(read("mooncake", R"({"timestamp": 0, "input_length": 5.5, "output_length": 3})") == "input_length is 5.5");
   CHECK(read("bailian", mooncake + R"("chat_id": 7, "parent_chat_id": NaN})") == "1");
   CHECK(read("vllm", R"({"queued_ts": NaN, "input_toks": 5, "output_toks": 3})") == "queued_ts is missing");
-  CHECK(read("mooncake", mooncake + R"("x": NaNa})").find("this is not JSON") == 0);
+  for (const std::string wrong : {"nan", "NaNa", "1e999"}) {
+    const std::string line = mooncake + R"("x": NaN, "y": [-Infinity, Infinity], "z": )" + wrong + "}";
+    CHECK(read("mooncake", line) ==
+          "this is not JSON: '" + wrong + "' in column " + std::to_string(line.find(wrong + "}") + 1));
+  }
 }
 
 TEST_CASE("a trace file is opened in the format of the command line, or else in its own") {

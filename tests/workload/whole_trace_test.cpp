@@ -277,8 +277,8 @@ TEST_CASE("a trace that was recognised says what it was read as, with its first 
   CHECK(caption(chats, {.format = "mooncake"}) == path + ":1: it has chat_id, which is no field of Mooncake's traces; "
                                                          "expected --format bailian, or a line without it");
   CHECK(caption("arrival,prompt,output\n0,1,1\n", {.block = 16}) ==
-        "--trace-block: the format csv has no hashes of blocks whose size it leaves open; expected no such flag, or a "
-        "trace of bailian, aiperf, mooncake");
+        "--trace-block: the format csv has no hashes of blocks, or fixes their size; expected no such flag, or a trace "
+        "of bailian, aiperf, mooncake");
   CHECK(caption(chats, {.benchmark = 1}).find("--benchmark: the format is bailian") == 0);
   CHECK(caption(R"({"a": 1, "b": {"chat_id": 3}})")
             .find("is a trace in no known format, and its fields are a, b; expected") != std::string::npos);

@@ -186,7 +186,8 @@ Expected<Comparison> prepare(const Options& options, const std::string& command)
   // One pass through the workload sums its work and finds the most memory that a request needs.
   Expected<Trace> trace = open->trace({});
   if (!trace) return trace.error();
-  if (trace->workload().format != "generated") // a trace has counted its failed requests at its end
+  // A trace's workload says how many failed requests were left out only after the trace has been read.
+  if (trace->workload().format != "generated")
     if (const auto all = read_all(*trace); !all) return all.error();
   const Expected<std::vector<RequestSpec>> requests = requests_of(open->requests);
   if (!requests) return requests.error();

@@ -206,6 +206,7 @@ std::string exploration_text(const Exploration& found, std::size_t top) {
   std::string out =
       fmt::format("{}{}, {} requests, {}; {} on {}, {}; {}; {}\n", w.trace, w.redrawn.empty() ? "" : " " + w.redrawn,
                   w.requests, seeds_of(w), w.model, w.device, kv_budget_text(w), slo_text(w, block), title_of(block));
+  for (const std::string& caution : w.cautions) out += fmt::format("caution: {}\n", caution);
   out += fmt::format("{} combinations of {} roles: {} engines; {} repeat one of them, {} do not work together\n\n", all,
                      found.space.roles.size(), engines, works - engines, all - works);
   const std::string few = too_few_note(w.seeds.size(), w.windows);

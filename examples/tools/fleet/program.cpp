@@ -376,10 +376,12 @@ int run(Options options, const std::string& command) {
   } else if (options.json) {
     std::fputs(json_of(*all, seeds, windows).c_str(), stdout);
   } else {
-    fmt::print("{}: {} requests, {} engines of {}{}\n\n", comparison->workload.trace, comparison->workload.requests,
+    fmt::print("{}: {} requests, {} engines of {}{}\n", comparison->workload.trace, comparison->workload.requests,
                options.prefill ? fmt::format("{} + {}", *options.prefill, *options.decode)
                                : fmt::format("{}", options.engines),
                options.system, options.decoder.empty() ? "" : " and " + options.decoder);
+    for (const std::string& caution : comparison->workload.cautions) fmt::print("caution: {}\n", caution);
+    fmt::print("\n");
     std::fputs((table_of(*all, windows) + refusals_of(*all)).c_str(), stdout);
   }
   if (options.out.empty()) return 0;

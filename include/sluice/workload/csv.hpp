@@ -94,6 +94,9 @@ class CsvReader {
 
   Expected<double> seconds_since_first(std::string_view cell);
 
+  /// Refuses a failed request, of 0 tokens, whose other cells are wrong.
+  Status check_failed();
+
   /// Replaces a decimal comma, which spreadsheets use in half of Europe, unless commas separate the fields.
   [[nodiscard]] std::string with_point(std::string_view cell) const;
 

@@ -97,7 +97,10 @@ SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> CsvReader::next() {
   Expected<bool> more = records_.next(cells_);
   const auto none = [this](std::size_t place) { return number(with_point(cells_[place])).value == 0; };
   const auto left_out = [&] { return none(place_[1]) || none(place_[2]); };
-  for (; more && *more && cells_.size() == width_ && left_out(); more = records_.next(cells_)) ++failed_;
+  for (; more && *more && cells_.size() == width_ && left_out(); more = records_.next(cells_)) {
+    if (Status failed = check_failed(); !failed) return failed.error();
+    ++failed_;
+  }
   if (!more) return more.error();
   if (!*more) {
     if (!any_) return detail::no_request(records_.name(), failed_);
@@ -129,6 +132,21 @@ SLUICE_READERS_INLINE Expected<std::optional<RequestSpec>> CsvReader::next() {
     request.priority = *priority;
   }
   return std::optional{request};
+}
+
+SLUICE_READERS_INLINE Status CsvReader::check_failed() {
+  const std::optional<Time> first = first_;
+  const bool dates = dates_, zoned = zoned_;
+  const Expected<double> seconds = seconds_since_first(cells_[place_[0]]);
+  first_ = first; // the first request that has not failed begins the clock
+  dates_ = dates;
+  zoned_ = zoned;
+  if (!seconds) return seconds.error();
+  for (const auto& [column, place] : {std::pair{&columns_.prompt, place_[1]}, {&columns_.output, place_[2]}}) {
+    if (number(with_point(cells_[place])).value == 0) continue;
+    if (const Expected<std::int64_t> count = tokens(*column, cells_[place]); !count) return count.error();
+  }
+  return {};
 }
 
 SLUICE_READERS_INLINE Status CsvReader::read_header() {

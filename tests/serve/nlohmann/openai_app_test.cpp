@@ -460,6 +460,24 @@ TEST_CASE("OpenAiApp ignores at /v1/responses what nobody knows, if it is lenien
     CHECK_MESSAGE(status(field) == 400, field);
 }
 
+TEST_CASE("the reasoning effort that has no effect is that of the chat format") {
+  for (const auto& [format, fixed] :
+       {std::pair{ChatFormat::chatml, "none"}, {ChatFormat::gpt_oss, "medium"}, {ChatFormat::qwen3, ""}}) {
+    World world([of = format](OpenAiSetup& setup) { setup.chat = of; });
+    for (const std::string effort : {"none", "medium", "high"})
+      for (const bool response : {false, true}) {
+        const auto seen =
+            response
+                ? world.ask("POST", "/v1/responses", R"({"input":"a","reasoning":{"effort":")" + effort + "\"}}")
+                : world.ask("POST", "/v1/chat/completions",
+                            R"({"messages":[{"role":"user","content":"a"}],"reasoning_effort":")" + effort + "\"}");
+        const bool names_it = seen->finished && seen->body()["error"]["param"].is_string() &&
+                              seen->body()["error"]["param"] == (response ? "reasoning" : "reasoning_effort");
+        CHECK_MESSAGE(names_it == (effort != fixed), name(format) << " " << effort);
+      }
+  }
+}
+
 TEST_CASE("OpenAiApp passes on a gate's refusal with its retry time") {
   World world;
   const auto seen = world.ask("POST", "/v1/completions", R"({"prompt":"a","n":2,"stream":true})");

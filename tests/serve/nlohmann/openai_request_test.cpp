@@ -174,6 +174,8 @@ TEST_CASE("a field whose value has no effect passes, whichever way it is written
   CHECK(wrong(chat_with(tools + R"("tool_choice":"auto")")).starts_with("tools|"));
   CHECK(wrong(chat_with(tools + R"("tool_choice":null)")).starts_with("tools|"));
   CHECK(wrong(chat_with(R"("n":2,"best_of":3)")).starts_with("best_of|"));
+  CHECK(wrong(chat_with(R"("n":3,"best_of":1)")) ==
+        "best_of|best_of is not supported by this server; expected none, or 3");
   CHECK(wrong(R"({"prompt":"a","best_of":2,"n":2,"suffix":""})", false) == "");
   CHECK(wrong(chat_with(R"("reasoning_effort":"minimal")")).starts_with("reasoning_effort|"));
   for (const char* field : {R"("tools":[],"tool_choice":"auto")", R"("tool_choice":"auto")", R"("tool_choice":"none")",

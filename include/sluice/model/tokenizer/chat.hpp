@@ -52,6 +52,12 @@ enum class ChatFormat : std::uint8_t {
 /// Returns a format's name, as `--chat-format` takes it: "qwen2.5".
 [[nodiscard]] std::string_view name(ChatFormat format);
 
+/// Returns the reasoning effort that every prompt of a format asks for, as the API's `reasoning_effort` names it:
+/// "medium" of gpt-oss, and "none" of formats without reasoning. Empty if the model decides.
+[[nodiscard]] constexpr std::string_view fixed_effort(ChatFormat format) {
+  return format == ChatFormat::gpt_oss ? "medium" : format == ChatFormat::qwen3 ? "" : "none";
+}
+
 /// "chatml, qwen2.5, ...", for help texts and errors.
 [[nodiscard]] std::string chat_format_names();
 

@@ -15,9 +15,10 @@ SLUICE_SERVER_INLINE void OpenAiApp::complete(const HttpRequest& request, Kind k
   Completion wanted;
   wanted.slo = setup_.slo;
   std::vector<std::vector<std::int32_t>> prompts;
+  const std::string_view effort = setup_.chat ? fixed_effort(*setup_.chat) : "none";
   std::optional<ApiError> error = kind == Kind::response
-                                      ? read_response_request(request.body, wanted, setup_.unknown_fields)
-                                      : read_completion(request.body, chat, wanted, setup_.unknown_fields);
+                                      ? read_response_request(request.body, wanted, setup_.unknown_fields, effort)
+                                      : read_completion(request.body, chat, wanted, setup_.unknown_fields, effort);
   if (!error) error = read_slo_headers(request.headers, wanted.slo);
   if (!error) error = check_model(wanted.model);
   if (!error && wanted.logprobs >= 0 && !setup_.logprobs)

@@ -31,7 +31,7 @@ struct UnsupportedField {
   std::string_view of{}; ///< a list that this field is about: where it is absent or empty, "auto" has no effect either
   std::string_view also{}; ///< another value without effect, as JSON
   std::string_view off{};  ///< a field that leaves this one without effect if it is "none"
-  std::string_view as{};   ///< a field: the value that it has is the one without effect
+  std::string_view as{};   ///< a field: if it is there, its value is the one without effect
 };
 
 inline constexpr UnsupportedField both_unsupported[]{{"response_format", R"({"type":"text"})"},
@@ -62,7 +62,6 @@ inline constexpr UnsupportedField chat_unsupported[]{{"tools", "[]", {}, {}, "to
                                                      {"modalities", R"(["text"])"},
                                                      {"audio", "null"},
                                                      {"prediction", "null"},
-                                                     {"reasoning_effort", R"("none")"},
                                                      {"verbosity", R"("medium")"},
                                                      {"web_search_options", "null"},
                                                      {"echo", "false"},
@@ -74,6 +73,9 @@ inline constexpr UnsupportedField chat_unsupported[]{{"tools", "[]", {}, {}, "to
                                                      {"chat_template_kwargs", "{}"},
                                                      {"mm_processor_kwargs", "{}"},
                                                      {"media_io_kwargs", "{}"}};
+
+/// Refuses `reasoning_effort` unless it has the one value that has no effect: `effort`, or none if that is empty.
+[[nodiscard]] std::optional<ApiError> refuse_effort(const nlohmann::json& body, std::string_view effort);
 
 /// Fields of stream_options. OpenAI's obfuscation adds bytes that no client shows.
 inline constexpr std::string_view stream_known[]{"include_usage", "include_obfuscation", "continuous_usage_stats"};

@@ -68,7 +68,7 @@ inline constexpr std::string_view both_harmless[]{"user",
                                                   "guided_decoding_backend",
                                                   "guided_whitespace_pattern"};
 
-inline constexpr std::string_view chat_read[]{"messages", "max_completion_tokens", "top_logprobs"};
+inline constexpr std::string_view chat_read[]{"messages", "max_completion_tokens", "top_logprobs", "reasoning_effort"};
 
 inline constexpr UnsupportedField text_unsupported[]{
     {"suffix", R"("")"}, {"add_special_tokens", "true"}, {"prompt_embeds", "null"}};
@@ -116,20 +116,29 @@ SLUICE_SERVER_INLINE std::optional<ApiError>
 refuse_unsupported(const nlohmann::json& body, std::span<const UnsupportedField> list, std::string_view where) {
   for (const UnsupportedField& one : list) {
     const auto field = body.find(one.name);
-    if (field == body.end() || has_no_effect(*field, nlohmann::json::parse(one.neutral))) continue;
+    if (field == body.end()) continue;
     const auto other = [&body](std::string_view name) {
       const auto at = name.empty() ? body.end() : body.find(name);
       return at == body.end() ? nlohmann::json() : *at;
     };
+    const nlohmann::json same = other(one.as);
+    if (has_no_effect(*field, same.is_null() ? nlohmann::json::parse(one.neutral) : same)) continue;
     if (!one.of.empty() && *field == "auto" && is_empty(other(one.of))) continue;
     if (!one.also.empty() && *field == nlohmann::json::parse(one.also)) continue;
     if (other(one.off) == "none") continue;
-    if (const nlohmann::json same = other(one.as); !same.is_null() && *field == same) continue;
     const std::string name{one.name};
     return api_error(name, name + " is not supported " + std::string{where} + "; expected none" +
-                               (one.neutral == "null" ? "" : ", or " + std::string{one.neutral}));
+                               (!same.is_null()         ? ", or " + without_controls(excerpt(same.dump()))
+                                : one.neutral == "null" ? ""
+                                                        : ", or " + std::string{one.neutral}));
   }
   return std::nullopt;
+}
+
+SLUICE_SERVER_INLINE std::optional<ApiError> refuse_effort(const nlohmann::json& body, std::string_view effort) {
+  const std::string neutral = effort.empty() ? "null" : '"' + std::string{effort} + '"';
+  const UnsupportedField field{"reasoning_effort", neutral};
+  return refuse_unsupported(body, {&field, 1});
 }
 
 } // namespace sluice::detail

@@ -37,13 +37,15 @@ void read_kv_hints(CompletionFields& fields, SessionHints& into);
 [[nodiscard]] Expected<nlohmann::json> parse_body(std::string_view body);
 
 /// Reads a body of `/v1/chat/completions` (`chat`) or `/v1/completions` into `into`. Returns the error for the client,
-/// if any. An unsupported field causes an error that names it (see `refuse_fields`).
+/// if any. An unsupported field causes an error that names it (see `refuse_fields`). `effort`: the `reasoning_effort`
+/// that a chat has in any case (`fixed_effort`).
 [[nodiscard]] std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into,
-                                                      UnknownFields unknown = UnknownFields::refused);
+                                                      UnknownFields unknown = UnknownFields::refused,
+                                                      std::string_view effort = "none");
 
 /// Reads a body of `/v1/responses` into `into`, like read_completion for a chat.
 [[nodiscard]] std::optional<ApiError> read_response_request(std::string_view body, Completion& into,
-                                                            UnknownFields unknown);
+                                                            UnknownFields unknown, std::string_view effort = "none");
 
 // Reads a request's headers: content type, SLO.
 

@@ -151,12 +151,13 @@ SLUICE_SERVER_INLINE Expected<nlohmann::json> parse_body(std::string_view body) 
 }
 
 SLUICE_SERVER_INLINE std::optional<ApiError> read_completion(std::string_view body, bool chat, Completion& into,
-                                                             UnknownFields unknown) {
+                                                             UnknownFields unknown, std::string_view effort) {
   const Expected<nlohmann::json> parsed = parse_body(body);
   if (!parsed) return detail::api_error("", parsed.error().line());
   detail::CompletionFields fields(*parsed);
   into.chat = chat;
   fields.error = refuse_fields(*parsed, chat, unknown);
+  if (chat && !fields.error) fields.error = detail::refuse_effort(*parsed, effort);
   fields.text("model", into.model);
   if (chat)
     detail::read_messages(fields, unknown, into.messages);

@@ -38,8 +38,8 @@ inline constexpr std::string_view response_same[]{"model",
                                                   "store",
                                                   "stop"};
 
-inline constexpr std::string_view response_own[]{"input", "instructions", "max_output_tokens", "stream_options",
-                                                 "include"};
+inline constexpr std::string_view response_own[]{"input",          "instructions", "max_output_tokens",
+                                                 "stream_options", "include",      "reasoning"};
 
 /// Limits calls that are refused anyway.
 inline constexpr std::string_view response_harmless[]{"max_tool_calls"};
@@ -50,18 +50,16 @@ inline constexpr std::string_view response_parts[]{
     "message.input_image.image_url", "reasoning.encrypted_content",           "web_search_call.action.sources",
     "web_search_call.results"};
 
-inline constexpr UnsupportedField response_unsupported[]{
-    {"tools", "[]", {}, {}, "tool_choice"},
-    {"tool_choice", R"("none")", "tools"},
-    {"reasoning", R"({"effort":"none","mode":"standard","context":"auto"})"},
-    {"text", R"({"format":{"type":"text"},"verbosity":"medium"})"},
-    {"previous_response_id", "null"},
-    {"conversation", "null"},
-    {"prompt", "null"},
-    {"background", "false"},
-    // An input that is too long is refused either way.
-    {"truncation", R"("disabled")", {}, R"("auto")"},
-    {"top_logprobs", "0"}};
+inline constexpr UnsupportedField response_unsupported[]{{"tools", "[]", {}, {}, "tool_choice"},
+                                                         {"tool_choice", R"("none")", "tools"},
+                                                         {"text", R"({"format":{"type":"text"},"verbosity":"medium"})"},
+                                                         {"previous_response_id", "null"},
+                                                         {"conversation", "null"},
+                                                         {"prompt", "null"},
+                                                         {"background", "false"},
+                                                         // An input that is too long is refused either way.
+                                                         {"truncation", R"("disabled")", {}, R"("auto")"},
+                                                         {"top_logprobs", "0"}};
 
 /// Fields of the other paths that would change the answer.
 inline constexpr UnsupportedField response_elsewhere[]{{"messages", "null"},
@@ -156,7 +154,7 @@ inline void name_source(ApiError& error, const nlohmann::json& body) {
 namespace sluice {
 
 SLUICE_SERVER_INLINE std::optional<ApiError> read_response_request(std::string_view body, Completion& into,
-                                                                   UnknownFields unknown) {
+                                                                   UnknownFields unknown, std::string_view effort) {
   using namespace detail;
   const Expected<nlohmann::json> parsed = parse_body(body);
   if (!parsed) return api_error("", parsed.error().line());
@@ -165,6 +163,11 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_response_request(std::string_v
   if (std::optional<ApiError> error = refuse_unsupported(*parsed, response_elsewhere, "at /v1/responses")) return error;
   if (std::optional<ApiError> error = refuse_unsupported(*parsed, both_unsupported)) return error;
   if (std::optional<ApiError> error = refuse_unsupported(*parsed, chat_unsupported)) return error;
+  if (std::optional<ApiError> error = refuse_effort(*parsed, effort)) return error;
+  const std::string reasons = effort.empty() ? "{" : R"({"effort":")" + std::string{effort} + R"(",)";
+  const std::string no_effect = reasons + R"("mode":"standard","context":"auto"})";
+  const UnsupportedField reasoning{"reasoning", no_effect};
+  if (std::optional<ApiError> error = refuse_unsupported(*parsed, {&reasoning, 1})) return error;
   if (unknown == UnknownFields::refused) {
     std::vector<std::string_view> known(std::begin(response_same), std::end(response_same));
     known.insert(known.end(), std::begin(response_own), std::end(response_own));
@@ -198,7 +201,7 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_response_request(std::string_v
     }
   }
   if (const auto most = parsed->find("max_output_tokens"); most != parsed->end()) chat["max_tokens"] = *most;
-  std::optional<ApiError> error = read_completion(chat.dump(), true, into, unknown);
+  std::optional<ApiError> error = read_completion(chat.dump(), true, into, unknown, effort);
   if (error) name_source(*error, *parsed);
   into.response = true;
   return error;

@@ -28,19 +28,24 @@ namespace sluice {
 
 // parse_json_line: parses a line of a trace that Python may have written.
 
-/// Whether a text may have NaN or Infinity, which Python's json module writes and JSON has not.
+/// Whether a text may have NaN or Infinity, which Python's json module writes although JSON lacks them.
 [[nodiscard]] inline bool may_have_python_numbers(std::string_view text) {
   return text.find("NaN") != std::string_view::npos || text.find("Infinity") != std::string_view::npos;
 }
 
-/// The text with null instead of NaN, Infinity and -Infinity: no reader takes them for a number.
-[[nodiscard]] std::string without_python_numbers(std::string_view text);
+/// The text with null instead of the values NaN, Infinity and -Infinity: no reader takes null for a number. `aligned`:
+/// with a number of the same length instead, so that an error's column is the file's.
+[[nodiscard]] std::string without_python_numbers(std::string_view text, bool aligned = false);
 
 /// Parses a line as a JSON object; see `parse_json_object`.
 [[nodiscard]] inline Expected<nlohmann::json> parse_json_line(std::string_view line, const std::string& name,
                                                               std::int64_t number) {
   if (!may_have_python_numbers(line)) return parse_json_object(line, name, number);
-  return parse_json_object(without_python_numbers(line), name, number);
+  Expected<nlohmann::json> object = parse_json_object(without_python_numbers(line), name, number);
+  if (!object)
+    if (const auto same = parse_json_object(without_python_numbers(line, true), name, number); !same)
+      return same.error();
+  return object;
 }
 
 /// Reads a number of tokens; 0 of a failed request. pandas writes 512.0 in a column that once had a gap.

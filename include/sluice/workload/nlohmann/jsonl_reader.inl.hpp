@@ -8,22 +8,28 @@
 
 namespace sluice {
 
-SLUICE_READERS_INLINE std::string without_python_numbers(std::string_view text) {
+SLUICE_READERS_INLINE std::string without_python_numbers(std::string_view text, bool aligned) {
   std::string out;
   out.reserve(text.size() + 16);
   bool quoted = false;
+  char before = ':'; // the last character that is no blank
+  const auto ends = [text](std::size_t at) {
+    return at >= text.size() || std::string_view{",]} \t\r\n"}.find(text[at]) != std::string_view::npos;
+  };
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!quoted) {
+    if (!quoted && std::string_view{":,["}.find(before) != std::string_view::npos) {
       const std::size_t sign = text.substr(i, 9) == "-Infinity" ? 1 : 0;
       const std::string_view rest = text.substr(i + sign);
       const std::size_t size = rest.starts_with("NaN") ? 3 : rest.starts_with("Infinity") ? 8 : 0;
-      if (size > 0) {
-        out += "null";
+      if (size > 0 && ends(i + sign + size)) {
+        out += aligned ? (sign == 1 ? "-0." : "0.") + std::string(size - 2, '0') : "null";
         i += sign + size - 1;
+        before = '0';
         continue;
       }
     }
     out += text[i];
+    if (text[i] != ' ' && text[i] != '\t') before = text[i];
     if (quoted && text[i] == '\\' && i + 1 < text.size())
       out += text[++i];
     else if (text[i] == '"')

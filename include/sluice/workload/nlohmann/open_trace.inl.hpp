@@ -141,7 +141,7 @@ inline Status check_trace_flags(const TraceFile& file, const TraceFlags& flags) 
     for (const TraceKind& kind : trace_kinds())
       if (kind.hash_block > 0) with += (with.empty() ? "" : ", ") + std::string{name(kind.format)};
     return Error{ErrorCode::bad_input, "--trace-block",
-                 "the format " + std::string{name(file.format)} + " has no hashes of blocks whose size it leaves open",
+                 "the format " + std::string{name(file.format)} + " has no hashes of blocks, or fixes their size",
                  "no such flag, or a trace of " + with};
   }
   if (flags.benchmark && file.format != TraceFormat::load)
