@@ -100,7 +100,7 @@ enum class LayerTensor : std::uint8_t {
 /// Where a tensor lies in its layer's image.
 struct TensorPlace {
   LayerTensor tensor{};
-  int expert = -1; ///< of `gate`, `up` and `down` if there are experts; of the shared ones: the number of the others
+  int expert = -1; ///< of `gate`, `up` and `down`, with experts; of the shared experts: the number of routed ones
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   ElementType type = ElementType::f32;
@@ -169,8 +169,8 @@ struct LayerWeights {
   Matrix query, key, value, output, query_down, latent_up;
   Matrix decay_log, decay_bias, state_norm, convolution, mixed, state_gate, update, decay;
   Matrix router_bias, shared_gate;
-  /// One, if there is no router; else one per expert, then one of the shared experts if there are any. A layer that was
-  /// pointed at others keeps its room for more.
+  /// One without a router; else one per expert, then one for the shared experts if there are any. If these weights were
+  /// pointed at a layer with more before, there are more, which nothing reads.
   std::vector<MlpWeights> mlps;
 
   LayerWeights() = default;
