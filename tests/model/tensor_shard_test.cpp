@@ -84,4 +84,10 @@ TEST_CASE("an indivisible size is refused in one line that names a divisible one
   shape.shared_intermediate = 1026;
   CHECK(tensor_shard(shape, 2, "--tp")->shared_intermediate == 513);
   CHECK(tensor_shard(shape, 4, "--tp").error().line().find("1026 columns of the shared experts") != std::string::npos);
+  shape = mixtral_8x7b();
+  shape.mlp = 2050;
+  shape.dense.insert(0);
+  CHECK(tensor_shard(shape, 2, "--tp")->mlp == 1025);
+  CHECK(tensor_shard(shape, 2, "--tp")->moe_intermediate == 7168);
+  CHECK(tensor_shard(shape, 4, "--tp").error().line().find("2050 columns of the MLP") != std::string::npos);
 }

@@ -97,14 +97,16 @@ Expected<Recorded> read_config(const fs::path& path) {
     const JsonFields memory(memory_of, path.string() + ": npu_mem");
     const Expected<double> size = memory.number("mem_size", 1e-3, 1e6, "GB above 0");
     if (!size) return size.error();
+    const auto found = one.find("hardware");
+    const std::string hardware = found != one.end() && found->is_string() ? found->get<std::string>() : "";
+    const Bytes bytes{static_cast<std::int64_t>(*size * 1e9)};
     const std::size_t so_far = of.together + of.prefill + of.decode;
-    if (so_far > 0 && (*model != of.model || *devices != of.devices))
-      return bad(path, "its instances differ", "instances of one model on as many devices each");
+    if (so_far > 0 && (*model != of.model || *devices != of.devices || hardware != of.hardware || bytes != of.memory))
+      return bad(path, "its instances differ", "instances of one model, hardware, number of devices and memory");
     of.model = *std::move(model);
-    if (const auto hardware = one.find("hardware"); hardware != one.end() && hardware->is_string())
-      of.hardware = hardware->get<std::string>();
+    of.hardware = hardware;
     of.devices = static_cast<int>(*devices);
-    of.memory = Bytes{static_cast<std::int64_t>(*size * 1e9)};
+    of.memory = bytes;
     const auto part = one.find("pd_type");
     if (part == one.end() || part->is_null())
       ++of.together;
@@ -221,12 +223,15 @@ Expected<fs::path> workload_of(const fs::path& folder) {
 /// the times of Llama-3.1-8B-Instruct are not those of Llama-3.1-8B.
 Expected<fs::path> profile_of(const fs::path& folder, const Recorded& of) {
   const std::string model = of.model.substr(of.model.rfind('/') + 1);
-  const auto is_for = [&](std::string_view name) { // without the number of devices
+  const std::string organisation = of.model.substr(0, of.model.size() - model.size()); // with its "/"
+  const auto is_for = [&](std::string_view name) {                                     // without the number of devices
     if (!name.starts_with(of.hardware) || !name.ends_with(model)) return false;
     name.remove_suffix(model.size());
-    if (of.hardware.empty()) return name.ends_with('-') || name.ends_with('/'); // any
+    if (of.hardware.empty()) return name.empty() || name.ends_with('-') || name.ends_with('/'); // any
     name.remove_prefix(std::min(name.size(), of.hardware.size()));
-    return name == "-" || name == "/" || name == "/" + of.model.substr(0, of.model.size() - model.size());
+    if (name == "-" || name == "/") return true;
+    if (!organisation.empty()) return name == "/" + organisation;
+    return name.size() > 2 && name.front() == '/' && name.find('/', 1) == name.size() - 1; // any
   };
   std::vector<fs::path> found;
   std::error_code failed;

@@ -66,6 +66,9 @@ Status measure(const MeasureOptions& options) {
   if (model->weights.config.shape.has_latents())
     return Error{ErrorCode::unsupported, "--model", "its KV is one latent per token (multi-head latent attention)",
                  "K and V of several heads, which profiles describe"};
+  if (model->weights.config.shape.has_states())
+    return Error{ErrorCode::unsupported, "--model", "some of its layers keep a state instead of K and V (delta rule)",
+                 "layers that are alike, which profiles describe"};
   Expected<Bundle> bundle = Bundle::open(options.out);
   if (!bundle) return bundle.error();
   const Expected<std::unique_ptr<Subject>> subject =

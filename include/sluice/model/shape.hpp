@@ -69,7 +69,7 @@ struct ModelShape {
   int heads = 1;                ///< query heads
   int kv_heads = 1;             ///< heads of K and of V; fewer than `heads` with grouped-query attention
   int head_dim = 1;             ///< not always hidden / heads (Qwen3)
-  int mlp = 1;                  ///< intermediate size of a dense MLP; unused with experts
+  int mlp = 1;                  ///< intermediate size of a dense MLP; with experts, of the layers in `dense`
   bool gated_mlp = true;        ///< gate, up and down (SwiGLU); false: up and down only (OPT)
   int experts = 0;              ///< 0: a dense MLP
   int experts_per_token = 0;    ///< how many of `experts` the router chooses
@@ -324,8 +324,9 @@ inline Status check(const ModelShape& shape, const std::string& where) {
 
 // tensor_shard: the part of a model that one device of a tensor-parallel group stores and computes.
 
-/// The model as one of `degree` devices sees it: heads, MLP (each expert's too) and vocabulary are divided, so the
-/// shape's weights, KV and FLOPs are that device's part. `where` opens the error's line: a flag.
+/// The model as one of `degree` devices sees it: heads, MLPs (of dense layers, of each expert and of shared ones) and
+/// vocabulary are divided, so the shape's weights, KV and FLOPs are that device's part. `where` opens the error's line:
+/// a flag.
 ///
 /// - With fewer KV heads than devices, KV heads are replicated: each device keeps one whole, and the group keeps degree
 ///   / kv_heads copies of all KV. The shard's bytes include that.
@@ -342,16 +343,18 @@ inline Expected<ModelShape> tensor_shard(const ModelShape& whole, int degree, co
   if (whole.kv_heads % degree != 0 && degree % whole.kv_heads != 0)
     return refuse("the " + std::to_string(whole.kv_heads) + " KV heads" + of,
                   "a number that divides the KV heads, or that they divide");
-  const int mlp = whole.experts > 0 ? whole.moe_intermediate : whole.mlp;
-  if (mlp % degree != 0)
-    return refuse("the " + std::to_string(mlp) + " columns of the MLP" + of, "a number that divides them");
+  const bool any_dense = whole.experts == 0 || !whole.dense.empty();
+  for (const int mlp : {any_dense ? whole.mlp : 0, whole.experts > 0 ? whole.moe_intermediate : 0})
+    if (mlp % degree != 0)
+      return refuse("the " + std::to_string(mlp) + " columns of the MLP" + of, "a number that divides them");
   if (whole.shared_intermediate % degree != 0)
     return refuse("the " + std::to_string(whole.shared_intermediate) + " columns of the shared experts" + of,
                   "a number that divides them");
   ModelShape shard = whole;
   shard.heads = whole.heads / degree;
   shard.kv_heads = std::max(1, whole.kv_heads / degree);
-  (whole.experts > 0 ? shard.moe_intermediate : shard.mlp) = mlp / degree;
+  if (any_dense) shard.mlp = whole.mlp / degree;
+  if (whole.experts > 0) shard.moe_intermediate = whole.moe_intermediate / degree;
   shard.shared_intermediate = whole.shared_intermediate / degree;
   shard.vocabulary = (whole.vocabulary + degree - 1) / degree;
   if (whole.quantised()) { // scales are divided with their weights

@@ -112,8 +112,9 @@ TEST_CASE("DeepSeek-V2-Lite's sizes, experts and YaRN are read as its own code r
     "first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 2048, "intermediate_size": 10944,
     "kv_lora_rank": 512, "max_position_embeddings": 163840, "model_type": "deepseek_v2",
     "moe_intermediate_size": 1408, "moe_layer_freq": 1, "n_group": 1, "n_routed_experts": 64, "n_shared_experts": 2,
-    "norm_topk_prob": false, "num_attention_heads": 16, "num_experts_per_tok": 6, "num_hidden_layers": 27, "num_key_value_heads": 16,
-    "q_lora_rank": null, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06,
+    "norm_topk_prob": false, "num_attention_heads": 16, "num_experts_per_tok": 6, "num_hidden_layers": 27,
+    "num_key_value_heads": 16, "q_lora_rank": null, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+    "rms_norm_eps": 1e-06,
     "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707,
     "original_max_position_embeddings": 4096, "type": "yarn"}, "rope_theta": 10000, "tie_word_embeddings": false,
     "routed_scaling_factor": 1.0, "scoring_func": "softmax", "topk_group": 1, "topk_method": "greedy",
@@ -126,6 +127,12 @@ TEST_CASE("DeepSeek-V2-Lite's sizes, experts and YaRN are read as its own code r
   CHECK(whole.shape.moe_intermediate == 1408);
   CHECK(whole.shape.shared_intermediate == 2816);
   CHECK(whole.routing == ExpertRouting{.normalised = false});
+  json types = json::array({"dense"});
+  for (int layer = 1; layer < 27; ++layer) types.push_back("sparse");
+  CHECK(decoder_of(with(lite, {{"mlp_layer_types", types}})) == whole);
+  json all = with(lite, {{"first_k_dense_replace", 0}});
+  all.erase("intermediate_size"); // of dense layers alone
+  CHECK(decoder_of(all).shape.dense.empty());
   // The other published sizes: DeepSeek-V2, and V3's routing.
   const json limited{{"topk_method", "group_limited_greedy"}, {"n_group", 8}, {"topk_group", 3}};
   CHECK(decoder_of(with(lite, limited)).routing ==
@@ -228,6 +235,8 @@ TEST_CASE("Qwen3-Next's sizes are read as its class reads them") {
   json newer = with(next, named);
   for (const char* field : {"full_attention_interval", "partial_rotary_factor", "rope_theta"}) newer.erase(field);
   CHECK(decoder_of(newer) == decoder_of(next));
+  newer["rope_parameters"]["partial_rotary_factor"] = 0.5;
+  CHECK(decoder_of(newer).shape.rotated == 128);
   next.erase("partial_rotary_factor");
   CHECK(decoder_of(next).shape.rotated == 64); // the class's own factor
 }
@@ -265,8 +274,14 @@ TEST_CASE("Qwen3-Next's values that no decoder can have are refused by name") {
        "0 of a head's 16 numbers rotate, by partial_rotary_factor; expected an even number, for pairs rotate"},
       {{{"partial_rotary_factor", 1.5}}, "partial_rotary_factor is 1.5; expected a number from 0 to 1"},
       {{{"rope_parameters", {{"partial_rotary_factor", 0.5}}}},
-       "rope_parameters: partial_rotary_factor differs from that outside, or from 0.25 if there is none; expected one "
-       "factor: libraries read two differently"},
+       "rope_parameters: partial_rotary_factor differs from that outside; expected one factor: libraries read two "
+       "differently"},
+      {{{"partial_rotary_factor", nullptr}, {"rope_parameters", {{"partial_rotary_factor", 0.2}}}},
+       "rope_parameters: 3 of a head's 16 numbers rotate, by partial_rotary_factor; expected an even number, for pairs "
+       "rotate"},
+      {{{"mlp_layer_types", {"dense", "sparse", "dense", "sparse"}}},
+       "mlp_layer_types differs from the other fields that say which layers have experts; expected the same layers: "
+       "libraries read one or the other"},
       {{{"rope_scaling", {{"rope_type", "llama3"}}}},
        "rope_scaling: the rotation's kind is 'llama3'; expected default"},
       {{{"num_experts", nullptr}}, "num_experts is missing; expected a whole number from 0 to 4096"},
@@ -284,8 +299,7 @@ TEST_CASE("Qwen3-Next's values that no decoder can have are refused by name") {
   }
 }
 
-TEST_CASE(
-    "choices of experts of DeepSeek-V2 that libraries read differently, or that nothing chooses so, are refused") {
+TEST_CASE("choices of experts of DeepSeek-V2 that libraries read differently are refused, and those that none makes") {
   json config = config_of_family("deepseek_v3");
   config.update({{"model_type", "deepseek_v2"}, {"topk_method", "group_limited_greedy"}, {"scoring_func", "softmax"}});
   CHECK(error_of(config) == "config.json: norm_topk_prob is true; expected false: libraries read it differently");
@@ -401,6 +415,13 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
       {"deepseek_v3",
        {{"first_k_dense_replace", nullptr}},
        "config.json: first_k_dense_replace is missing; expected a whole number from 0 to 262144"},
+      {"deepseek_v3",
+       {{"mlp_layer_types", {"sparse", "sparse"}}},
+       "config.json: mlp_layer_types differs from the other fields that say which layers have experts; expected the "
+       "same layers: libraries read one or the other"},
+      {"deepseek_v3",
+       {{"intermediate_size", nullptr}},
+       "config.json: intermediate_size is missing; expected a whole number from 1 to 262144"},
       {"deepseek_v3",
        {{"moe_layer_freq", 2}},
        "config.json: moe_layer_freq is not 1; expected 1: libraries read others differently"},

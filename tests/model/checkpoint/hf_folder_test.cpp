@@ -234,6 +234,26 @@ TEST_CASE("checkpoints of each family and type are read back in place") {
     }
 }
 
+TEST_CASE("only the kinds of layers that a model has give images their size and the model its type") {
+  DecoderConfig config = small_model("qwen3_next").config;
+  config.shape.dense = LayerSet{}.insert(1); // the one that attends: none has K and V beside experts
+  const TemporaryFolder folder;
+  const ModelWeights written = random_weights(config, 5, ElementType::f16);
+  testing::write_checkpoint(folder.path, written);
+  for (const ModelWeights& weights : {read(folder), retyped(written, ElementType::f16)}) {
+    CHECK(weights.config.shape.weight_element_bytes == 2);
+    CHECK(weights.layout.places.empty());
+    Bytes largest{0};
+    for (int layer = 0; layer < config.shape.layers; ++layer) {
+      const LayerLayout own = layout_of(config, ElementType::f16, config.kind(layer));
+      largest = std::max(largest, own.bytes);
+      CHECK(weights.layout_at(layer).places == own.places);
+    }
+    CHECK(weights.layout.bytes == largest);
+    CHECK(largest < layout_of(config, ElementType::f16, LayerKind{}).bytes);
+  }
+}
+
 TEST_CASE("shards, names without a prefix, extra tensors and differing types are read too") {
   const ModelWeights written = small_model("mixtral", ElementType::bf16);
   const std::string config = testing::hf_config_of(written.config).dump();

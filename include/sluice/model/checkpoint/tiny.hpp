@@ -52,8 +52,8 @@ inline constexpr std::uint64_t tiny_llama_seed = 20260118;
 [[nodiscard]] DecoderConfig tiny_latent_config();
 [[nodiscard]] ModelWeights tiny_latent(std::uint64_t seed = tiny_llama_seed);
 
-/// `tiny-mla-experts`: that with experts behind its first layer, chosen as in DeepSeek-V3: 3 of 12 in 2 of 4 groups,
-/// each of 64 numbers, and shared ones of 96.
+/// `tiny-mla-experts`: `tiny-mla` with experts behind its first layer, chosen as in DeepSeek-V3: 3 of 12 in 2 of 4
+/// groups, each of 64 numbers, and shared ones of 96.
 [[nodiscard]] DecoderConfig tiny_latent_experts_config();
 [[nodiscard]] ModelWeights tiny_latent_experts(std::uint64_t seed = tiny_llama_seed);
 

@@ -37,7 +37,7 @@ struct ExpertRouting {
   double scale = 1;         ///< of the weights
   int groups = 1;           ///< of consecutive experts, equally many
   int groups_per_token = 1; ///< experts of the best groups alone are chosen
-  int group_scores = 1;     ///< a group is as good as the sum of its so many best experts (DeepSeek-V2: 1, V3: 2)
+  int group_scores = 1;     ///< a group's score is the sum of its so many best experts' scores (DeepSeek-V2: 1, V3: 2)
 
   friend bool operator==(const ExpertRouting&, const ExpertRouting&) = default;
 };
@@ -120,11 +120,11 @@ struct LayersOfKind {
     return refuse("a token has " + std::to_string(shape.experts_per_token) + " experts",
                   "at most the " + std::to_string(routing.groups_per_token * group) + " of its groups");
   if (routing.group_scores < 1 || routing.group_scores > 2 || (routing.groups > 1 && routing.group_scores > group))
-    return refuse("a group is judged by " + std::to_string(routing.group_scores) + " experts of " +
-                      std::to_string(group),
+    return refuse("a group's score is the sum of " + std::to_string(routing.group_scores) + " of its " +
+                      std::to_string(group) + " experts' scores",
                   "1 or 2, and no more than it has");
   if (routing.score == RouterScore::softmax && (routing.corrected || routing.group_scores != 1))
-    return refuse("softmax scores are corrected or added", "sigmoid for those");
+    return refuse("scores by softmax have a correction, or are added in groups", "sigmoid scores for either");
   if (!(routing.scale > 0 && routing.scale <= 1e6))
     return refuse("the experts' weights are scaled by " + std::to_string(routing.scale), "a positive number");
   return {};
@@ -133,7 +133,16 @@ struct LayersOfKind {
 /// An error if a decoder cannot have this shape, or these parts together. `where` opens the error's line.
 [[nodiscard]] inline Status check(const DecoderConfig& config, const std::string& where) {
   if (Status status = check(config.shape, where); !status) return status;
-  if (config.mlp == MlpKind::experts)
+  const bool experts = config.mlp == MlpKind::experts;
+  if (experts && config.shape.experts == 0)
+    return Error{ErrorCode::bad_input, where, "its MLPs are experts, and there are none", "a number of experts"};
+  if (!experts && !config.shape.dense.empty())
+    return Error{ErrorCode::bad_input, where, "some layers have a dense MLP beside layers of experts, and none has",
+                 "experts, or no such layers"};
+  if (config.gated_shared_experts && config.shape.shared_intermediate == 0)
+    return Error{ErrorCode::bad_input, where, "shared experts have a gate, and there are none",
+                 "shared experts, or no gate"};
+  if (experts)
     if (Status status = check(config.routing, config.shape, where); !status) return status;
   if (config.gated_heads && config.qkv_bias)
     return Error{ErrorCode::bad_input, where, "heads have gates, and their projections a bias", "one of the two"};

@@ -32,7 +32,7 @@ enum class RopeScalingKind : std::uint8_t {
 enum class MlpKind : std::uint8_t {
   gated_silu, ///< down(silu(gate x) * up x)
   relu,       ///< down(relu(up x)), OPT
-  experts     ///< of gated_silu MLPs the `experts_per_token` that a router chooses, and shared ones (ExpertRouting)
+  experts     ///< the `experts_per_token` gated_silu MLPs that a router chooses (ExpertRouting), and shared experts
 };
 
 /// What a router's logits become.

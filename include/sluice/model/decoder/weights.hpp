@@ -100,7 +100,7 @@ enum class LayerTensor : std::uint8_t {
 /// Where a tensor lies in its layer's image.
 struct TensorPlace {
   LayerTensor tensor{};
-  int expert = -1; ///< of `gate`, `up` and `down` if there are experts; of the shared ones: the number of the others
+  int expert = -1; ///< of `gate`, `up` and `down`, with experts; of the shared experts: the number of routed ones
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   ElementType type = ElementType::f32;
@@ -169,8 +169,8 @@ struct LayerWeights {
   Matrix query, key, value, output, query_down, latent_up;
   Matrix decay_log, decay_bias, state_norm, convolution, mixed, state_gate, update, decay;
   Matrix router_bias, shared_gate;
-  /// One, if there is no router; else one per expert, then one of the shared experts if there are any. A layer that was
-  /// pointed at others keeps its room for more.
+  /// One without a router; else one per expert, then one for the shared experts if there are any. If these weights were
+  /// pointed at a layer with more before, there are more, which nothing reads.
   std::vector<MlpWeights> mlps;
 
   LayerWeights() = default;
@@ -285,7 +285,8 @@ struct OuterWeights {
 /// device, and streams the others from here.
 struct ModelWeights : OuterWeights {
   DecoderConfig config;
-  LayerLayout layout; ///< of a layer that attends, with experts if the model has them: LayerKind{}
+  LayerLayout layout; ///< of a layer that attends, with experts if the model has them: LayerKind{}. Its bytes are the
+                      ///< size of every layer's image, even if the model has no such layer, and it no tensors
   /// Of the other kinds of layers that the model has, by LayerKind::number(): each as large as `layout`.
   std::array<LayerLayout, LayerKind::count> other_layouts;
   /// The address of each layer's tensors, in the layout's order.
@@ -298,19 +299,20 @@ struct ModelWeights : OuterWeights {
   [[nodiscard]] const LayerLayout& layout_of_kind(LayerKind kind) const {
     return kind == LayerKind{} ? layout : other_layouts[kind.number()];
   }
-  /// Sets `layout` and those of the other kinds of `of`'s layers to `make(kind)`, all as large as the largest.
+  /// Sets the layouts of the kinds that `of`'s layers have to `make(kind)`, all as large as the largest.
   template <class Make>
   void lay_out_layers(const DecoderConfig& of, const Make& make) {
-    layout = make(LayerKind{});
+    layout = {};
     other_layouts = {};
-    for (int layer = 0; layer < of.shape.layers; ++layer) {
-      const LayerKind kind = of.kind(layer);
-      if (kind == LayerKind{} || !other_layouts[kind.number()].places.empty()) continue;
-      other_layouts[kind.number()] = make(kind);
-      layout.bytes = std::max(layout.bytes, other_layouts[kind.number()].bytes);
+    Bytes largest{0};
+    for (const LayersOfKind& of_kind : layers_by_kind(of)) {
+      LayerLayout& made = of_kind.kind == LayerKind{} ? layout : other_layouts[of_kind.kind.number()];
+      made = make(of_kind.kind);
+      largest = std::max(largest, made.bytes);
     }
+    layout.bytes = largest;
     for (LayerLayout& other : other_layouts)
-      if (!other.places.empty()) other.bytes = layout.bytes;
+      if (!other.places.empty()) other.bytes = largest;
   }
   /// Embedding, positions, last norm and head; a tied head counts once.
   [[nodiscard]] Bytes outer_bytes() const {

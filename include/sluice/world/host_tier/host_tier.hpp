@@ -326,8 +326,9 @@ class HostTier {
 // kv_digest: a number that tells apart the KV of two models, and of two ways to compute it.
 
 /// The digest of everything, besides tokens, that the bytes of a block depend on: the weights (`weights_digest`), the
-/// decoder's shape, its positions, windows, latents and norms, the elements' size, the block's size, and `build`, the
-/// program that computes them. The tokenizer counts by its vocabulary: KV depends on token numbers, not on their text.
+/// decoder's shape with its latents, states and experts, the choice of those, norms, positions, rotations and windows,
+/// the elements' size, the block's size, and `build`, the program that computes them. The tokenizer counts by its
+/// vocabulary: KV depends on token numbers, not on their text.
 [[nodiscard]] inline std::uint64_t kv_digest(const ModelWeights& weights, std::int64_t element_bytes,
                                              Tokens block_tokens, std::string_view build) {
   const DecoderConfig& config = weights.config;

@@ -36,7 +36,7 @@ struct LocalModel {
 [[nodiscard]] inline LocalModel tiny_latent_model(std::uint64_t seed = tiny_llama_seed) {
   return {"tiny-mla", tiny_latent(seed), std::make_unique<ByteTokenizer>()};
 }
-/// That with DeepSeek-V3's experts.
+/// tiny-mla with DeepSeek-V3's experts.
 [[nodiscard]] inline LocalModel tiny_latent_experts_model(std::uint64_t seed = tiny_llama_seed) {
   return {"tiny-mla-experts", tiny_latent_experts(seed), std::make_unique<ByteTokenizer>()};
 }

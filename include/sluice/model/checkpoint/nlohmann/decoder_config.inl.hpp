@@ -6,6 +6,7 @@
 #include "sluice/core/text.hpp"
 #include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
 #include "sluice/model/nlohmann/hf_config.hpp"
+#include "sluice/model/nlohmann/hf_decoders.hpp"
 #include "sluice/model/nlohmann/hf_fields.hpp"
 
 #include <cmath>
@@ -57,7 +58,7 @@ class HfDecoderFields {
   void refuse(const std::string& what, const std::string& expected) {
     keep({ErrorCode::unsupported, fields_.where(), what, expected});
   }
-  /// A token, or a list of tokens; none if the field is absent. `of`: what else the numbers are.
+  /// A token, or a list of tokens; none if the field is absent. `of`: what the numbers are, if not tokens.
   std::vector<int> tokens(const char* name, int vocabulary, const char* of = "tokens") {
     std::vector<int> found;
     const auto field = config_->find(name);
@@ -78,11 +79,11 @@ class HfDecoderFields {
     return found;
   }
 
- private:
   void keep(const Error& error) {
     if (status_) status_ = error;
   }
 
+ private:
   JsonFields fields_;
   const nlohmann::json* config_;
   Status status_;
@@ -144,21 +145,21 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
   };
   theta_of(fields);
   const bool latents = decoder.shape.has_latents(), states = decoder.shape.has_states();
-  double share = states ? 0.25 : 1; // of a head's numbers, those that rotate; a quarter is the default of Qwen3-Next
-  const auto share_of = [&share](HfDecoderFields& from) {
-    return from.has("partial_rotary_factor") ? from.number("partial_rotary_factor", 0, 1, "a number from 0 to 1")
-                                             : share;
-  };
-  share = share_of(fields);
-  if (states) {
+  constexpr const char* partial = "partial_rotary_factor";
+  const auto rotate_share = [&](HfDecoderFields& from, double otherwise) { // of a head's numbers
+    const double share = from.has(partial) ? from.number(partial, 0, 1, "a number from 0 to 1") : otherwise;
+    if (!states) {
+      if (share < 1) from.refuse(std::string{partial} + " is below 1", "heads that are rotated whole");
+      return share;
+    }
     decoder.shape.rotated = static_cast<int>(decoder.shape.head_dim * share);
     if (decoder.shape.rotated < 1 || decoder.shape.rotated % 2 != 0)
-      fields.refuse(std::to_string(decoder.shape.rotated) + " of a head's " + std::to_string(decoder.shape.head_dim) +
-                        " numbers rotate, by partial_rotary_factor",
-                    "an even number, for pairs rotate");
-  } else if (share < 1) {
-    fields.refuse("partial_rotary_factor is below 1", "heads that are rotated whole");
-  }
+      from.refuse(std::to_string(decoder.shape.rotated) + " of a head's " + std::to_string(decoder.shape.head_dim) +
+                      " numbers rotate, by " + partial,
+                  "an even number, for pairs rotate");
+    return share;
+  };
+  const double share = rotate_share(fields, states ? 0.25 : 1); // a quarter is the default of Qwen3-Next
   const char* name = fields.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   if (!fields.status() || !fields.has(name)) return fields.status();
   const nlohmann::json& inner = *config.find(name);
@@ -186,28 +187,47 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
   } else if (kind != "default") {
     scaling.refuse("the rotation's kind is '" + excerpt(kind) + "'", kinds);
   }
-  if (share_of(scaling) != share)
-    scaling.refuse(states ? "partial_rotary_factor differs from that outside, or from 0.25 if there is none"
-                          : "partial_rotary_factor is below 1",
-                   states ? "one factor: libraries read two differently" : "heads that are rotated whole");
+  if (rotate_share(scaling, share) != share && fields.has(partial))
+    scaling.refuse(std::string{partial} + " differs from that outside", "one factor: libraries read two differently");
   return scaling.status();
 }
 
+/// The layers with experts, as planners read them. Classes do not read `mlp_layer_types`, so it may only repeat the
+/// other fields.
+inline LayerSet sparse_layers(HfDecoderFields& fields, const nlohmann::json& config, const std::string& where,
+                              int layers) {
+  nlohmann::json others = config;
+  others.erase("mlp_layer_types");
+  HfFields with(config, where), without(others, where);
+  const std::vector<bool> listed = hf_sparse_layers(with, layers), sparse = hf_sparse_layers(without, layers);
+  if (!with.status()) fields.keep(with.status().error());
+  if (listed != sparse)
+    fields.refuse("mlp_layer_types differs from the other fields that say which layers have experts",
+                  "the same layers: libraries read one or the other");
+  LayerSet found;
+  for (int layer = 0; layer < layers; ++layer)
+    if (sparse[static_cast<std::size_t>(layer)]) found.insert(layer);
+  return found;
+}
+
 /// The experts of DeepSeek-V2 and V3, behind `first_k_dense_replace` dense layers, and the shared ones beside them.
-inline void read_latent_experts(HfDecoderFields& fields, const nlohmann::json& config, ModelShape& shape) {
+inline void read_latent_experts(HfDecoderFields& fields, const nlohmann::json& config, const std::string& where,
+                                ModelShape& shape) {
   if (!config.contains("n_routed_experts")) fields.refuse("n_routed_experts is missing", "a number, or null: none");
   if (!fields.has("n_routed_experts")) return;
-  const auto dense = static_cast<int>(fields.whole("first_k_dense_replace", 0, HfFields::widest));
-  if (dense >= shape.layers) return;
-  shape.dense = LayerSet::all(std::min(dense, max_layers));
+  (void)fields.whole("first_k_dense_replace", 0, HfFields::widest); // must be there
+  if (fields.has("moe_layer_freq") && fields.whole("moe_layer_freq", 1, HfFields::widest) != 1)
+    fields.refuse("moe_layer_freq is not 1", "1: libraries read others differently");
+  if (!fields.status()) return;
+  const LayerSet sparse = sparse_layers(fields, config, where, shape.layers);
+  if (sparse.empty()) return;
+  shape.dense = LayerSet::all(shape.layers) - sparse;
   shape.experts = static_cast<int>(fields.whole("n_routed_experts", 1, 1 << 12));
   shape.experts_per_token = static_cast<int>(fields.whole("num_experts_per_tok", 1, shape.experts));
   shape.moe_intermediate = static_cast<int>(fields.whole("moe_intermediate_size", 1, HfFields::widest));
   if (!config.contains("n_shared_experts")) fields.refuse("n_shared_experts is missing", "a number, or null: none");
   if (fields.has("n_shared_experts"))
     shape.shared_intermediate = shape.moe_intermediate * static_cast<int>(fields.whole("n_shared_experts", 1, 1 << 12));
-  if (fields.has("moe_layer_freq") && fields.whole("moe_layer_freq", 1, HfFields::widest) != 1)
-    fields.refuse("moe_layer_freq is not 1", "1: libraries read others differently");
 }
 
 /// How the classes of DeepSeek-V2 and V3 choose experts. V2: by the softmax, among the groups with the best expert, if
@@ -249,13 +269,12 @@ inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std
   };
   ModelShape shape;
   shape.name = fields.text("_name_or_path", config.find("model_type")->get<std::string>(), "a string");
-  shape.layers = size("num_hidden_layers");
+  shape.layers = size("num_hidden_layers", max_layers);
   shape.hidden = size("hidden_size");
   shape.heads = size("num_attention_heads");
   if (fields.has("num_key_value_heads") && size("num_key_value_heads") != shape.heads)
     fields.refuse("num_key_value_heads is " + std::to_string(size("num_key_value_heads")),
                   "num_attention_heads, as all heads read one latent: " + std::to_string(shape.heads));
-  shape.mlp = size("intermediate_size");
   shape.vocabulary = size("vocab_size", 1 << 24);
   shape.tied_embeddings = fields.flag("tie_word_embeddings", false);
   const bool single = fields.text(fields.has("dtype") ? "dtype" : "torch_dtype", "", "a data type") == "float32";
@@ -270,7 +289,9 @@ inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std
   if (shape.latent.rotated % 2 != 0)
     fields.refuse("qk_rope_head_dim is " + std::to_string(shape.latent.rotated), "an even one, for pairs rotate");
   if (fields.has("index_topk")) fields.refuse("index_topk is set", "attention to all tokens");
-  read_latent_experts(fields, config, shape);
+  read_latent_experts(fields, config, where, shape);
+  if (shape.experts == 0 || !shape.dense.empty() || fields.has("intermediate_size"))
+    shape.mlp = size("intermediate_size");
   if (!fields.status()) return fields.status().error();
   if (Status status = check(shape, where); !status) return status.error();
   return shape;
@@ -304,16 +325,13 @@ inline LayerSet state_layers(HfDecoderFields& fields, const nlohmann::json& conf
   return states;
 }
 
-/// Qwen3-Next's layers with experts: every `decoder_sparse_step`-th, without those of `mlp_only_layers`.
-inline LayerSet sparse_layers(HfDecoderFields& fields, int layers) {
-  LayerSet sparse;
-  if (fields.whole("num_experts", 0, 1 << 12) == 0) return sparse;
-  const std::int64_t step =
-      fields.has("decoder_sparse_step") ? fields.whole("decoder_sparse_step", 1, HfFields::widest) : 1;
-  for (int layer = 0; layer < layers; ++layer)
-    if ((layer + 1) % step == 0) sparse.insert(layer);
-  for (const int dense : fields.tokens("mlp_only_layers", layers, "layers")) sparse.erase(dense);
-  return sparse;
+/// Qwen3-Next's layers with experts. What planners let pass is refused.
+inline LayerSet delta_sparse_layers(HfDecoderFields& fields, const nlohmann::json& config, const std::string& where,
+                                    int layers) {
+  if (fields.whole("num_experts", 0, 1 << 12) == 0) return {};
+  if (fields.has("decoder_sparse_step")) (void)fields.whole("decoder_sparse_step", 1, HfFields::widest);
+  (void)fields.tokens("mlp_only_layers", layers, "layers");
+  return fields.status() ? sparse_layers(fields, config, where, layers) : LayerSet{};
 }
 
 /// The shape of Qwen3-Next and Qwen3.5.
@@ -342,7 +360,7 @@ inline Expected<ModelShape> delta_shape(const nlohmann::json& config, const std:
                  .kernel = size("linear_conv_kernel_dim")};
   fields.only_flag("attn_output_gate", true);
   fields.only_text("output_gate_type", "swish");
-  const LayerSet sparse = type == "qwen3_next" ? sparse_layers(fields, shape.layers) : LayerSet{};
+  const LayerSet sparse = type == "qwen3_next" ? delta_sparse_layers(fields, config, where, shape.layers) : LayerSet{};
   if (!sparse.empty()) {
     shape.dense = LayerSet::all(shape.layers) - sparse;
     shape.experts = static_cast<int>(fields.whole("num_experts", 1, 1 << 12));

@@ -155,8 +155,9 @@ class CheckpointReader {
     read_layers(config, weights);
     if (!status_) return status_.error();
 
-    for (const TensorPlace& place : weights.layout.places)
-      if (place.tensor == LayerTensor::query) config.shape.weight_element_bytes = bytes_of(place.type);
+    for (const LayersOfKind& of_kind : layers_by_kind(config))
+      for (const TensorPlace& place : weights.layout_of_kind(of_kind.kind).places)
+        if (place.tensor == LayerTensor::query) config.shape.weight_element_bytes = bytes_of(place.type);
     weights.config = std::move(config);
     mapped_->files = tensors_.take_files();
     const std::shared_ptr<const MappedCheckpoint> mapped = mapped_;
@@ -215,7 +216,7 @@ class CheckpointReader {
     // The types of a kind's first layer are those of all its layers: each must fit every slot.
     const auto first_like = [&](LayerKind kind) {
       int layer = 0;
-      while (layer + 1 < config.shape.layers && config.kind(layer) != kind) ++layer;
+      while (config.kind(layer) != kind) ++layer;
       return layer;
     };
     weights.lay_out_layers(config, [&](LayerKind kind) {

@@ -116,7 +116,7 @@ class DeltaHeads : public BasicGroupedHeads<OffsetRmsNorm, true> {
     });
   }
 
-  /// Outputs of a joint matrix that follow one another in `to`, too.
+  /// Outputs of a joint matrix that are consecutive in `to` as well.
   struct Outputs {
     float* to;
     std::int64_t stride;

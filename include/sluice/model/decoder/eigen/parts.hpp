@@ -209,7 +209,7 @@ class Relu {
   }
 };
 
-/// Of gated MLPs those that the router chooses (ExpertRouting), weighted, and then the shared ones, as one wide MLP
+/// Adds the gated MLPs that the router chooses (ExpertRouting), weighted; then the shared experts as one wide MLP
 /// (Jiang et al., "Mixtral of Experts", 2024; DeepSeek-AI, "DeepSeek-V3", 2024). Among equal scores the lower expert or
 /// group wins; results are added in ascending order of experts. A layer without a router is a GatedSilu.
 class Experts {
