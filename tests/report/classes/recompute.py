@@ -98,6 +98,11 @@ def run_of(row):
     return row["system"], row["deposit"], row["seed"]
 
 
+def interval_of(pair):
+    least, most = pair["interval"]
+    return "no interval" if least is None else f"interval {100 * least:+.1f} .. {100 * most:+.1f}"
+
+
 def main(program):
     with tempfile.TemporaryDirectory() as folder:
         asked = [program, "--quiet", "--systems", "VllmSwap,DeadlineFirst", "--slo-classes", CLASSES, "--seeds", "1..8",
@@ -137,15 +142,13 @@ def main(program):
             told = own[name]["pairs"]["slo_attainment"]
             if not math.isclose(told["difference"], sum(gains) / 8, abs_tol=1e-9):
                 fail(f"{name}: the difference is {told['difference']}, recomputed {sum(gains) / 8}")
-            print(f"{name}: SLO attainment {100 * sum(gains) / 8:+.1f} points, interval "
-                  f"{100 * told['interval'][0]:+.1f} .. {100 * told['interval'][1]:+.1f}")
+            print(f"{name}: SLO attainment {100 * sum(gains) / 8:+.1f} points, {interval_of(told)}")
         pair = deadline["pairs"]["slo_attainment"]
         if deadline["pairs"]["against"] != "VllmSwap":
             fail("the baseline is not VllmSwap")
         if pair["tie"] or pair["difference"] <= 0:
             fail(f"earliest deadline first is no better than first come first served: {pair}")
-        print(f"both: {100 * pair['difference']:+.1f} points, interval {100 * pair['interval'][0]:+.1f} .. "
-              f"{100 * pair['interval'][1]:+.1f}; {checked} figures agree to 1e-9")
+        print(f"both: {100 * pair['difference']:+.1f} points, {interval_of(pair)}; {checked} figures agree to 1e-9")
 
 
 if __name__ == "__main__":
