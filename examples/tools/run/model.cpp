@@ -15,6 +15,7 @@
 #include "shared/shipped.hpp"
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -23,6 +24,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace running {
 
@@ -44,18 +46,13 @@ Expected<std::unique_ptr<Tokenizer>> tokenizer_of(const std::string& folder, [[m
 
 } // namespace
 
-bool is_made(const std::string& name) {
-  return name == "tiny" || name == "tiny-mla" || name == "tiny-mla-experts" || name == "tiny-delta";
-}
+bool is_made(const std::string& name) { return find_tiny_model(name) != nullptr; }
 
 std::string model_folder(const std::string& name) { return name == "demo" ? shipped_model(name) : name; }
 
 Expected<LocalModel> open_model(const std::string& name, bool text, std::optional<std::uint64_t> random,
                                 const ModelHints& hints) {
-  if (name == "tiny") return tiny_model(random.value_or(tiny_llama_seed));
-  if (name == "tiny-mla") return tiny_latent_model(random.value_or(tiny_llama_seed));
-  if (name == "tiny-mla-experts") return tiny_latent_experts_model(random.value_or(tiny_llama_seed));
-  if (name == "tiny-delta") return tiny_delta_model(random.value_or(tiny_llama_seed));
+  if (const TinyModel* tiny = find_tiny_model(name)) return tiny->make(random.value_or(tiny_llama_seed));
   const std::string folder = model_folder(name);
   std::error_code ignored;
   const bool there = std::filesystem::is_directory(folder, ignored);
@@ -63,10 +60,10 @@ Expected<LocalModel> open_model(const std::string& name, bool text, std::optiona
     return flag_error(
         "--model",
         "there is no folder '" + excerpt(folder, 200) + "'" +
-            did_you_mean(name,
-                         std::array<std::string_view, 5>{"tiny", "tiny-mla", "tiny-mla-experts", "tiny-delta", "demo"}),
-        "tiny, tiny-mla, tiny-mla-experts, tiny-delta, demo beside this program, or a folder with config.json and "
-        "*.safetensors; with " +
+            did_you_mean(name, std::array<std::string_view, 6>{"tiny", "tiny-window", "tiny-mla", "tiny-mla-experts",
+                                                               "tiny-delta", "demo"}),
+        "tiny, tiny-window, tiny-mla, tiny-mla-experts, tiny-delta, demo beside this program, or a folder with "
+        "config.json and *.safetensors; with " +
             std::string{hints.by_name} + " a model's name");
   if (!there && text)
     return flag_error("--prompt", name + " with random weights has no tokenizer", "--prompt-ids or --trace");
@@ -99,10 +96,13 @@ std::string models_text() {
   const ModelWeights tiny = tiny_llama(), latent = tiny_latent(), routed = tiny_latent_experts(), delta = tiny_delta();
   const ModelShape &shape = tiny.config.shape, &other = latent.config.shape, &sparse = routed.config.shape;
   const ModelShape& states = delta.config.shape;
+  const ModelWeights windows = tiny_windows();
+  const std::vector<int>& by_layer = windows.config.windows;
   return fmt::format(
       "tiny                   a random Llama from a fixed seed: {} layers, {} KV heads of {}, {} query "
       "heads, {} tokens\n{}"
-      "tiny-mla               the same with latent attention, as in DeepSeek-V2: per token a latent of {} "
+      "tiny-window            the same, with windows of {} tokens in {} layers, as in Gemma 3\n{}"
+      "tiny-mla               tiny with latent attention, as in DeepSeek-V2: per token a latent of {} "
       "and a rotated key of {}\n{}"
       "tiny-mla-experts       tiny-mla with experts in all layers but the first, as in DeepSeek-V3: {} of {} per "
       "token, and shared ones\n{}"
@@ -110,8 +110,9 @@ std::string models_text() {
       "of "
       "{} x {}\n{}"
       "demo                   a Llama of 1.4 million parameters, trained on Jane Austen's novels\n",
-      shape.layers, shape.kv_heads, shape.head_dim, shape.heads, shape.vocabulary, sizes(tiny), other.latent.rank,
-      other.latent.rotated, sizes(latent), sparse.experts_per_token, sparse.experts, sizes(routed),
+      shape.layers, shape.kv_heads, shape.head_dim, shape.heads, shape.vocabulary, sizes(tiny),
+      windows.config.windows.front(), std::count(by_layer.begin(), by_layer.end(), by_layer.front()), sizes(windows),
+      other.latent.rank, other.latent.rotated, sizes(latent), sparse.experts_per_token, sparse.experts, sizes(routed),
       states.delta.layers.count(), states.delta.value_heads, states.delta.key_dim, states.delta.value_dim,
       sizes(delta));
 }

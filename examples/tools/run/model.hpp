@@ -11,7 +11,7 @@
 
 namespace running {
 
-/// tiny, tiny-mla, tiny-mla-experts or tiny-delta: models without a folder.
+/// A model without a folder (`tiny_models`).
 bool is_made(const std::string& name);
 
 /// The folder of the model `name`: for demo the one next to the program, for any other name that folder. Not for one

@@ -53,7 +53,8 @@ void add_requests(Flags& flags, Options& options) {
   CLI::App& app = flags.app();
   app.add_option("--model", options.model,
                  "a Hugging Face folder (config.json, *.safetensors, tokenizer.json), tiny: a small random Llama, "
-                 "tiny-mla: one with latent attention, tiny-mla-experts: with experts too, tiny-delta: one with the "
+                 "tiny-window: one with windows, tiny-mla: one with latent attention, tiny-mla-experts: with experts "
+                 "too, tiny-delta: one with the "
                  "gated delta rule, or demo: a small trained Llama")
       ->capture_default_str();
   flags.whole(

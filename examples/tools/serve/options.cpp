@@ -37,7 +37,8 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   CLI::App& app = flags.app();
   app.add_option("--model", options.run.model,
                  "demo: a small Llama that speaks and comes with the repository; a Hugging Face folder (config.json, "
-                 "*.safetensors, tokenizer.json); tiny: a small random Llama; tiny-mla: one with latent attention; "
+                 "*.safetensors, tokenizer.json); tiny: a small random Llama; tiny-window: one with windows; tiny-mla: "
+                 "with latent attention; "
                  "tiny-mla-experts: with experts too; tiny-delta: one with the gated delta rule. With --simulate a "
                  "model by name")
       ->capture_default_str();

@@ -205,6 +205,10 @@ TEST_CASE("tiny has its documented sizes, and the same numbers on every platform
   CHECK(delta.layout.bytes == of_states.bytes);
   CHECK(delta.layers[3].size() == delta.layout.places.size());
   CHECK(delta.layers[4].size() == of_states.places.size());
+  const DecoderConfig windows = tiny_windows_config();
+  CHECK(check(windows, "tiny-window").ok());
+  CHECK(windows.window(0) == 24);
+  CHECK(windows.window(7) == 0); // all tokens
   const ModelWeights routed = tiny_latent_experts();
   const LayerLayout& dense = routed.layout_of_kind({.dense = true});
   CHECK(check(routed.config, "tiny-mla-experts").ok());

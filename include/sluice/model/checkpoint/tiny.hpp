@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tiny_llama, tiny_latent, tiny_latent_experts, tiny_delta, random_weights: models generated from a seed, without a
-// checkpoint.
+// tiny_llama, tiny_windows, tiny_latent, tiny_latent_experts, tiny_delta, random_weights: models generated from a seed,
+// without a checkpoint.
 #pragma once
 
 #include "sluice/core/compiled.hpp"
@@ -47,7 +47,12 @@ inline constexpr std::uint64_t tiny_llama_seed = 20260118;
 /// A small random Llama, 24 MB of f32. Its output is meaningless but varied, and the same for the same seed.
 [[nodiscard]] ModelWeights tiny_llama(std::uint64_t seed = tiny_llama_seed);
 
-/// `tiny-mla`: the same with latent attention, as in DeepSeek-V2: an entry of 96 numbers per token, so that a layer
+/// `tiny-window`: the same, but in three of four layers a token attends to the last 24 tokens, itself included, as in
+/// Gemma 3 (five of six, and 1,024 tokens).
+[[nodiscard]] DecoderConfig tiny_windows_config();
+[[nodiscard]] ModelWeights tiny_windows(std::uint64_t seed = tiny_llama_seed);
+
+/// `tiny-mla`: `tiny` with latent attention, as in DeepSeek-V2: an entry of 96 numbers per token, so that a layer
 /// block of 16 tokens is 6 KiB; 8 heads of 48, of which 16 rotate; Q through 96 numbers.
 [[nodiscard]] DecoderConfig tiny_latent_config();
 [[nodiscard]] ModelWeights tiny_latent(std::uint64_t seed = tiny_llama_seed);

@@ -192,6 +192,13 @@ SLUICE_MODEL_INLINE DecoderConfig tiny_llama_config() {
   return config;
 }
 
+SLUICE_MODEL_INLINE DecoderConfig tiny_windows_config() {
+  DecoderConfig config = tiny_llama_config();
+  config.shape.name = "tiny-window";
+  for (int layer = 0; layer < config.shape.layers; ++layer) config.windows.push_back(layer % 4 == 3 ? 0 : 24);
+  return config;
+}
+
 SLUICE_MODEL_INLINE DecoderConfig tiny_latent_config() {
   DecoderConfig config = tiny_llama_config();
   config.shape.name = "tiny-mla";
@@ -235,6 +242,10 @@ SLUICE_MODEL_INLINE DecoderConfig tiny_delta_config() {
   config.query_key_norm = true;
   config.gated_heads = true;
   return config;
+}
+
+SLUICE_MODEL_INLINE ModelWeights tiny_windows(std::uint64_t seed) {
+  return random_weights(tiny_windows_config(), seed);
 }
 
 SLUICE_MODEL_INLINE ModelWeights tiny_delta(std::uint64_t seed) { return random_weights(tiny_delta_config(), seed); }

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,17 +33,26 @@ struct LocalModel {
 [[nodiscard]] inline LocalModel tiny_model(std::uint64_t seed = tiny_llama_seed) {
   return {"tiny", tiny_llama(seed), std::make_unique<ByteTokenizer>()};
 }
-/// The same with latent attention.
-[[nodiscard]] inline LocalModel tiny_latent_model(std::uint64_t seed = tiny_llama_seed) {
-  return {"tiny-mla", tiny_latent(seed), std::make_unique<ByteTokenizer>()};
-}
-/// tiny-mla with DeepSeek-V3's experts.
-[[nodiscard]] inline LocalModel tiny_latent_experts_model(std::uint64_t seed = tiny_llama_seed) {
-  return {"tiny-mla-experts", tiny_latent_experts(seed), std::make_unique<ByteTokenizer>()};
-}
-/// The Llama with the gated delta rule.
-[[nodiscard]] inline LocalModel tiny_delta_model(std::uint64_t seed = tiny_llama_seed) {
-  return {"tiny-delta", tiny_delta(seed), std::make_unique<ByteTokenizer>()};
+
+/// The models that need no files, by name.
+struct TinyModel {
+  std::string_view name;
+  ModelWeights (*weights)(std::uint64_t seed);
+
+  [[nodiscard]] LocalModel make(std::uint64_t seed) const {
+    return {std::string{name}, weights(seed), std::make_unique<ByteTokenizer>()};
+  }
+};
+inline constexpr TinyModel tiny_models[]{{"tiny", tiny_llama},
+                                         {"tiny-window", tiny_windows},
+                                         {"tiny-mla", tiny_latent},
+                                         {"tiny-mla-experts", tiny_latent_experts},
+                                         {"tiny-delta", tiny_delta}};
+/// Returns null if there is none of this name.
+[[nodiscard]] inline const TinyModel* find_tiny_model(std::string_view name) {
+  const TinyModel* const found = std::find_if(std::begin(tiny_models), std::end(tiny_models),
+                                              [&](const TinyModel& one) { return one.name == name; });
+  return found == std::end(tiny_models) ? nullptr : found;
 }
 
 // encode_prompt, encode_chat: a text's tokens, for the model that continues it.
