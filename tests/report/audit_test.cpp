@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a reviewer asks: each question stands or is open for its own reason, and names whom it concerns.
 #include "sluice/report/audit.hpp"
+#include "sluice/report/order.hpp"
 
 #include "synthetic.hpp"
 #include <doctest/doctest.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/report/html.hpp"
 #include "sluice/report/json.hpp"
+#include "sluice/report/order.hpp"
 #include "sluice/report/pages.hpp"
 #include "sluice/report/report.hpp"
 #include "sluice/report/seeds.hpp"
