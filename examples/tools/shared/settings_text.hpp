@@ -174,33 +174,40 @@ inline std::string without_comments(const std::string& text) {
   return rest;
 }
 
+/// The word for what ends a command, or sends its output elsewhere.
+constexpr std::string_view command_end = ";";
+
 /// Appends a text's words, as a shell reads them: without quotes, and without the backslash at a line's end. A JSON
 /// object whose quotes an outer shell has removed is one word. A quoted text with flags is a command line of its own.
 inline void add_words(std::string_view text, std::vector<std::string>& words) {
+  constexpr int most_open = 64; // objects that do not end: each is searched to the text's end
   std::string word, plain;
-  bool any = false;
+  bool any = false, quotes = false; // of the word; its own command line is shorter by its quotes
+  int open = 0;
   const auto end_word = [&] {
-    if (any && !word.starts_with('{') && word.find(" --") != std::string::npos)
+    if (quotes && !word.starts_with('{') && word.find(" --") != std::string::npos)
       add_words(word, words);
     else if (any)
       words.push_back(word);
     word.clear();
-    any = false;
+    any = quotes = false;
   };
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const bool ends = i + 1 == text.size() || std::string_view{" \t\r\n"}.find(text[i + 1]) < 4;
-    if (std::string_view{" \t\r\n;&|"}.find(c) < 7 || (c == '\\' && ends)) {
+    if (std::string_view{" \t\r\n;&|<>"}.find(c) < 9 || (c == '\\' && ends)) {
       end_word();
+      if (std::string_view{";&|<>"}.find(c) < 5) words.emplace_back(command_end);
       continue;
     }
-    if (c == '{' && (!any || word.ends_with('='))) {
-      const std::size_t next = text.find_first_not_of(" \t\r\n", i + 1);
+    if (c == '{' && open < most_open && (!any || word.ends_with('='))) {
+      std::size_t next = text.find_first_not_of(" \t\r\n", i + 1);
       if (text.substr(std::min(next, text.size())).starts_with("\\\"")) {
         std::string rest = unescaped(text.substr(i));
         plain = std::move(rest);
         text = plain;
         i = 0;
+        next = text.find_first_not_of(" \t\r\n", 1);
       }
       const std::string_view object = first_object(text.substr(i));
       if (object.ends_with('}') && next < text.size()) {
@@ -209,6 +216,7 @@ inline void add_words(std::string_view text, std::vector<std::string>& words) {
         i += object.size() - 1;
         continue;
       }
+      ++open;
     }
     any = true;
     if (c == '\\') {
@@ -225,6 +233,7 @@ inline void add_words(std::string_view text, std::vector<std::string>& words) {
     }
     const std::string_view quoted = text.substr(i + 1, close - i - 1);
     word += c == '"' ? unescaped(quoted) : std::string{quoted};
+    quotes = true;
     i = close;
   }
   end_word();
@@ -249,7 +258,9 @@ inline nlohmann::json read_flags(const std::string& text) {
   std::string key;
   for (const std::string& word : words_of(text)) {
     if (word == "-" || word.starts_with("--env=LMCACHE_")) continue; // an item of a list; docker's flag
-    if (word.size() > 1 && word[0] == '-' && word[1] >= 'A' && word[1] <= 'z') {
+    if (word == command_end) {
+      key.clear();
+    } else if (word.size() > 1 && word[0] == '-' && word[1] >= 'A' && word[1] <= 'z') {
       key.clear(); // -O3, -tp
     } else if (word.starts_with("--")) {
       const std::size_t equals = word.find('=');
@@ -272,8 +283,13 @@ inline Expected<nlohmann::json> read_environment(const std::string& text, const 
   const std::vector<std::string> words = words_of(text);
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string_view word = words[i];
-    for (const std::string_view flag : {"--env=", "-e"})
-      if (word.starts_with(flag)) word.remove_prefix(flag.size());
+    const std::string_view before = i > 0 ? std::string_view{words[i - 1]} : std::string_view{};
+    bool passed = before == "-e" || before == "--env" || before == "export" || before == "name:";
+    for (const std::string_view flag : {"--env=", "-e"}) {
+      if (!word.starts_with(flag)) continue;
+      word.remove_prefix(flag.size());
+      passed = true;
+    }
     if (!word.starts_with(prefix)) continue;
     const std::size_t equals = std::min(word.find('='), word.size());
     std::string key{word.substr(prefix.size(), equals - prefix.size())};
@@ -286,7 +302,7 @@ inline Expected<nlohmann::json> read_environment(const std::string& text, const 
       read[key] = scalar(word.substr(equals + 1));
     } else if (i + 2 < words.size() && words[i + 1] == "value:") {
       read[key] = scalar(words[i + 2]);
-    } else {
+    } else if (passed) { // not `unset`
       return Error{ErrorCode::bad_input, where, excerpt(std::string{word}) + " has no value",
                    excerpt(std::string{word}) + "=VALUE"};
     }
