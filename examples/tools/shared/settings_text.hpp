@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -121,6 +122,12 @@ inline std::string unescaped(std::string_view text) {
   return plain;
 }
 
+/// Files and flags spell alike.
+inline std::string with_underscores(std::string key) {
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
 /// Lists and nested values of a file, which have an empty list in the settings: where each key is.
 using Nested = std::map<std::string, std::string>;
 
@@ -131,6 +138,7 @@ inline bool is_connector(std::string_view key) { return key == "kv-transfer-conf
 inline Expected<nlohmann::json> read_lines(const std::string& text, const std::string& where, Nested& nested) {
   nlohmann::json read = nlohmann::json::object();
   std::istringstream lines(text);
+  std::set<std::string> known; // keys, with underscores
   std::string line, connector; // the key of JSON that later lines continue
   bool inside = false;         // a list or a nested value
   for (int number = 1; std::getline(lines, line); ++number) {
@@ -142,7 +150,8 @@ inline Expected<nlohmann::json> read_lines(const std::string& text, const std::s
       continue;
     }
     connector.clear();
-    if (inside && (deeper || rest.starts_with("- ") || rest == "-")) continue;
+    if (inside && (deeper || rest.starts_with("- ") || rest == "-" || rest.front() == ']' || rest.front() == '}'))
+      continue;
     const std::string at = where + ":" + std::to_string(number);
     const std::size_t colon = rest.find(": ");
     const bool ends = colon == std::string_view::npos && trimmed(rest).ends_with(':');
@@ -151,7 +160,7 @@ inline Expected<nlohmann::json> read_lines(const std::string& text, const std::s
     const std::string key{trimmed(rest.substr(0, ends ? rest.rfind(':') : colon))};
     const std::string_view value = ends ? std::string_view{} : trimmed(rest.substr(colon + 1));
     if (deeper) return Error{ErrorCode::unsupported, at, "'" + excerpt(key) + "' is nested", "key: value, a line each"};
-    if (read.contains(key))
+    if (!known.insert(with_underscores(key)).second)
       return Error{ErrorCode::bad_input, at, "'" + excerpt(key) + "' is there twice", "one value"};
     inside = value.empty() || std::string_view{"[{|>&*!"}.find(value.front()) < 7;
     if (is_connector(key) && value.starts_with('{')) {
@@ -243,12 +252,6 @@ inline std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
   add_words(without_comments(text), words);
   return words;
-}
-
-/// SGLang's file and flags spell alike.
-inline std::string with_underscores(std::string key) {
-  std::replace(key.begin(), key.end(), '-', '_');
-  return key;
 }
 
 /// Flags of a command line or of a list of arguments, with underscores. A flag has the word behind it as its value; of
