@@ -111,8 +111,8 @@ inline void hold(std::vector<Judgement>& judgements) {
 
 /// Says what makes a verdict a tie: of the differences with an interval, and of those without.
 [[nodiscard]] inline std::string tie_means(const std::vector<Judgement>& judgements) {
-  const std::string signs = "the counts won and lost can be chance (sign test, 95 %)",
-                    zero = "0 is in the 95 % interval";
+  std::string signs = "the counts won and lost can be chance (sign test, 95 %)";
+  const std::string zero = "0 is in the 95 % interval";
   if (!some_difference_has_interval(judgements)) return signs;
   const bool by_signs_too = std::any_of(judgements.begin(), judgements.end(), [](const Judgement& one) {
     return one.of.judged() && !one.of.difference.known();
