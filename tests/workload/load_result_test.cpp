@@ -248,6 +248,13 @@ TEST_CASE("numbers that are not finite, as Python writes them, are numbers that 
                     R"("itls": [[0.25]], "start_times": [3.0]})"
                     "\n")
             .requests.size() == 1);
+  // json.dump(..., indent=2) writes each element of a list on a line of its own.
+  for (const std::string end : {"\n", "\r\n"})
+    CHECK(read_result("{" + end + R"(  "rates": [)" + end + "    NaN," + end + "    1.0," + end + "    -Infinity" + end +
+                      "  ]," + end + R"(  "std_ttft_ms":)" + end + "    Infinity," + end +
+                      R"(  "input_lens": [7], "output_lens": [2], "ttfts": [0.5], "itls": [[0.25]],)" + end +
+                      R"(  "start_times": [3.0]})" + end)
+              .requests.size() == 1);
   std::string vllm = vllm_bench;
   CHECK(read_result(vllm.replace(1, 0, R"("request_rate": Infinity, )")).requests.size() == 2);
   std::string guided = guidellm;

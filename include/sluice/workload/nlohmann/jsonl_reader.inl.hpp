@@ -12,7 +12,7 @@ SLUICE_READERS_INLINE std::string without_python_numbers(std::string_view text, 
   std::string out;
   out.reserve(text.size() + 16);
   bool quoted = false;
-  char before = ':'; // the last character that is no blank
+  char before = ':'; // the last character that is no white space
   const auto ends = [text](std::size_t at) {
     return at >= text.size() || std::string_view{",]} \t\r\n"}.find(text[at]) != std::string_view::npos;
   };
@@ -29,7 +29,7 @@ SLUICE_READERS_INLINE std::string without_python_numbers(std::string_view text, 
       }
     }
     out += text[i];
-    if (text[i] != ' ' && text[i] != '\t') before = text[i];
+    if (std::string_view{" \t\r\n"}.find(text[i]) == std::string_view::npos) before = text[i];
     if (quoted && text[i] == '\\' && i + 1 < text.size())
       out += text[++i];
     else if (text[i] == '"')
