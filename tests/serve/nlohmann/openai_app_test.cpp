@@ -474,6 +474,14 @@ TEST_CASE("the reasoning effort that has no effect is that of the chat format") 
         const bool names_it = seen->finished && seen->body()["error"]["param"].is_string() &&
                               seen->body()["error"]["param"] == (response ? "reasoning" : "reasoning_effort");
         CHECK_MESSAGE(names_it == (effort != fixed), name(format) << " " << effort);
+        if (!names_it) continue;
+        const std::string only = '"' + std::string{fixed} + '"';
+        CHECK(seen->body()["error"]["message"] ==
+              (response ? "reasoning.effort is \"" : "reasoning_effort is \"") + effort +
+                  "\"; this model's chat format " +
+                  (format == ChatFormat::qwen3
+                       ? "leaves the effort to the model; expected no such field"
+                       : "always asks for " + only + "; expected " + only + " or no such field"));
       }
   }
 }

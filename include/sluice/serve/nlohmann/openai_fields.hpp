@@ -74,8 +74,10 @@ inline constexpr UnsupportedField chat_unsupported[]{{"tools", "[]", {}, {}, "to
                                                      {"mm_processor_kwargs", "{}"},
                                                      {"media_io_kwargs", "{}"}};
 
-/// Refuses `reasoning_effort` unless it has the one value that has no effect: `effort`, or none if that is empty.
-[[nodiscard]] std::optional<ApiError> refuse_effort(const nlohmann::json& body, std::string_view effort);
+/// Refuses the field `name`, a reasoning effort, unless it has the one value that has no effect: `effort`, or no value
+/// if that is empty. `param`: the field of the body that the error is about, which is `name` itself or contains it.
+[[nodiscard]] std::optional<ApiError> refuse_effort(const nlohmann::json& object, const char* name,
+                                                    std::string_view effort, const std::string& param);
 
 /// Fields of stream_options. OpenAI's obfuscation adds bytes that no client shows.
 inline constexpr std::string_view stream_known[]{"include_usage", "include_obfuscation", "continuous_usage_stats"};

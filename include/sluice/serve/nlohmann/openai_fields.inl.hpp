@@ -135,10 +135,16 @@ refuse_unsupported(const nlohmann::json& body, std::span<const UnsupportedField>
   return std::nullopt;
 }
 
-SLUICE_SERVER_INLINE std::optional<ApiError> refuse_effort(const nlohmann::json& body, std::string_view effort) {
-  const std::string neutral = effort.empty() ? "null" : '"' + std::string{effort} + '"';
-  const UnsupportedField field{"reasoning_effort", neutral};
-  return refuse_unsupported(body, {&field, 1});
+SLUICE_SERVER_INLINE std::optional<ApiError> refuse_effort(const nlohmann::json& object, const char* name,
+                                                           std::string_view effort, const std::string& param) {
+  const auto field = object.find(name);
+  if (field == object.end() || field->is_null() || (!effort.empty() && *field == effort)) return std::nullopt;
+  const std::string only = '"' + std::string{effort} + '"';
+  return api_error(param,
+                   (param == name ? param : param + "." + name) + " is " + without_controls(excerpt(field->dump())) +
+                       "; this model's chat format " +
+                       (effort.empty() ? "leaves the effort to the model; expected no such field"
+                                       : "always asks for " + only + "; expected " + only + " or no such field"));
 }
 
 } // namespace sluice::detail

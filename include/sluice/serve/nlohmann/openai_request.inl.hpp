@@ -157,7 +157,8 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_completion(std::string_view bo
   detail::CompletionFields fields(*parsed);
   into.chat = chat;
   fields.error = refuse_fields(*parsed, chat, unknown);
-  if (chat && !fields.error) fields.error = detail::refuse_effort(*parsed, effort);
+  if (chat && !fields.error)
+    fields.error = detail::refuse_effort(*parsed, "reasoning_effort", effort, "reasoning_effort");
   fields.text("model", into.model);
   if (chat)
     detail::read_messages(fields, unknown, into.messages);

@@ -163,7 +163,10 @@ SLUICE_SERVER_INLINE std::optional<ApiError> read_response_request(std::string_v
   if (std::optional<ApiError> error = refuse_unsupported(*parsed, response_elsewhere, "at /v1/responses")) return error;
   if (std::optional<ApiError> error = refuse_unsupported(*parsed, both_unsupported)) return error;
   if (std::optional<ApiError> error = refuse_unsupported(*parsed, chat_unsupported)) return error;
-  if (std::optional<ApiError> error = refuse_effort(*parsed, effort)) return error;
+  if (std::optional<ApiError> error = refuse_effort(*parsed, "reasoning_effort", effort, "reasoning_effort"))
+    return error;
+  if (const auto own = parsed->find("reasoning"); own != parsed->end() && own->is_object())
+    if (std::optional<ApiError> error = refuse_effort(*own, "effort", effort, "reasoning")) return error;
   const std::string reasons = effort.empty() ? "{" : R"({"effort":")" + std::string{effort} + R"(",)";
   const std::string no_effect = reasons + R"("mode":"standard","context":"auto"})";
   const UnsupportedField reasoning{"reasoning", no_effect};
