@@ -3,9 +3,9 @@
 #include "sluice/report/seeds.hpp"
 
 #include "compare/rows.hpp"
+#include "compare/run.hpp"
 #include "engines/registry.hpp"
 #include "explore/exploration.hpp"
-#include "explore/tally.hpp"
 #include "shared/crew.hpp"
 #include "shared/progress.hpp"
 #include <fmt/format.h>
@@ -27,15 +27,11 @@ using compared::Options;
 
 namespace {
 
-struct Task {
-  std::function<Status(const compared::Request&, compared::Outcome&)> run;
-  std::string_view rule;
-};
-
-/// The runs of all tasks, one per seed, as jobs of a crew.
+/// The runs of all tasks, one per seed, as jobs of a crew. A task is a system of the list, or an engine of the space as
+/// a system without a name: both run alike, so that their figures count the same requests.
 class Runs {
  public:
-  Runs(const Comparison& comparison, Slo slo, bool deposit, std::vector<Task> tasks)
+  Runs(const Comparison& comparison, Slo slo, bool deposit, std::vector<compared::System> tasks)
       : comparison_(comparison),
         slo_(slo),
         deposit_(deposit),
@@ -58,7 +54,7 @@ class Runs {
     Jobs jobs;
     jobs.count = outcomes_.size();
     jobs.run = [&](std::size_t i) {
-      const Task& task = tasks_[i / setups_.size()];
+      const compared::System& task = tasks_[i / setups_.size()];
       const compared::Request request{.setup = setups_[i % setups_.size()],
                                       .slo = slo_,
                                       .deposit = deposit_,
@@ -68,7 +64,7 @@ class Runs {
                                         const std::lock_guard lock(telling);
                                         tell(i, of);
                                       }};
-      Status ran = task.run(request, outcomes_[i]);
+      Status ran = compared::run(task, request, outcomes_[i]);
       compared::forget_curves(outcomes_[i]); // there are hundreds of rows with a curve per seed, which no page draws
       return ran;
     };
@@ -112,7 +108,7 @@ class Runs {
   const Comparison& comparison_;
   Slo slo_;
   bool deposit_;
-  std::vector<Task> tasks_;
+  std::vector<compared::System> tasks_;
   std::vector<compared::Setup> setups_; ///< one per seed
   std::vector<compared::Outcome> outcomes_;
   std::vector<bool> finished_;
@@ -141,17 +137,12 @@ Expected<Exploration> explore(const Options& options, const Comparison& comparis
   found.slo_tbt_s = slo.tbt.count();
   if (comparison.several_slos) found.slo_tbt_s = found.workload.slo_ttft_s = Metrics::absent;
 
-  std::vector<Task> tasks;
-  for (const Candidate& candidate : found.space.engines)
-    tasks.push_back(
-        {[&candidate](const auto& request, auto& outcome) { return run_tallied(candidate.simulate, request, outcome); },
-         {}});
+  std::vector<compared::System> tasks;
+  for (const Candidate& candidate : found.space.engines) tasks.emplace_back().simulate = candidate.simulate;
   std::vector<const compared::System*> systems;
   for (const compared::System* system : comparison.systems)
     if (!(found.deposit && system->deposit_never)) systems.push_back(system);
-  for (const compared::System* system : systems)
-    tasks.push_back({[system](const auto& request, auto& outcome) { return compared::run(*system, request, outcome); },
-                     system->rule});
+  for (const compared::System* system : systems) tasks.push_back(*system);
 
   Runs runs(comparison, slo, found.deposit, std::move(tasks));
   if (Status ran = runs.run(crew, options.quiet); !ran) return ran.error();
