@@ -250,8 +250,8 @@ TEST_CASE("numbers that are not finite, as Python writes them, are numbers that 
             .requests.size() == 1);
   // json.dump(..., indent=2) writes each element of a list on a line of its own.
   for (const std::string end : {"\n", "\r\n"})
-    CHECK(read_result("{" + end + R"(  "rates": [)" + end + "    NaN," + end + "    1.0," + end + "    -Infinity" + end +
-                      "  ]," + end + R"(  "std_ttft_ms":)" + end + "    Infinity," + end +
+    CHECK(read_result("{" + end + R"(  "rates": [)" + end + "    NaN," + end + "    1.0," + end + "    -Infinity" +
+                      end + "  ]," + end + R"(  "std_ttft_ms":)" + end + "    Infinity," + end +
                       R"(  "input_lens": [7], "output_lens": [2], "ttfts": [0.5], "itls": [[0.25]],)" + end +
                       R"(  "start_times": [3.0]})" + end)
               .requests.size() == 1);
