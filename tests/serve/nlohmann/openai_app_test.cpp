@@ -461,9 +461,15 @@ TEST_CASE("OpenAiApp ignores at /v1/responses what nobody knows, if it is lenien
 }
 
 TEST_CASE("the reasoning effort that has no effect is that of the chat format") {
-  for (const auto& [format, fixed] :
-       {std::pair{ChatFormat::chatml, "none"}, {ChatFormat::gpt_oss, "medium"}, {ChatFormat::qwen3, ""}}) {
-    World world([of = format](OpenAiSetup& setup) { setup.chat = of; });
+  struct Case {
+    ChatFormat format;
+    std::string fixed;
+  };
+  for (const Case& one :
+       {Case{ChatFormat::chatml, "none"}, Case{ChatFormat::gpt_oss, "medium"}, Case{ChatFormat::qwen3, ""}}) {
+    const ChatFormat format = one.format;
+    const std::string& fixed = one.fixed;
+    World world([&](OpenAiSetup& setup) { setup.chat = format; });
     for (const std::string effort : {"none", "medium", "high"})
       for (const bool response : {false, true}) {
         const auto seen =
@@ -475,7 +481,7 @@ TEST_CASE("the reasoning effort that has no effect is that of the chat format") 
                               seen->body()["error"]["param"] == (response ? "reasoning" : "reasoning_effort");
         CHECK_MESSAGE(names_it == (effort != fixed), name(format) << " " << effort);
         if (!names_it) continue;
-        const std::string only = '"' + std::string{fixed} + '"';
+        const std::string only = '"' + fixed + '"';
         CHECK(seen->body()["error"]["message"] ==
               (response ? "reasoning.effort is \"" : "reasoning_effort is \"") + effort +
                   "\"; this model's chat format " +
