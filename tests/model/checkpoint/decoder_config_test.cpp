@@ -191,11 +191,9 @@ TEST_CASE("Kimi-K2's config is read as DeepSeek-V3's, whose layout it has") {
   CHECK(decoder.shape.experts == 384);
   CHECK(decoder.shape.shared_intermediate == 2048);
   CHECK(decoder.shape.dense == LayerSet::all(1));
-  CHECK(decoder.routing == ExpertRouting{.score = RouterScore::sigmoid,
-                                         .corrected = true,
-                                         .normalised = true,
-                                         .scale = 2.827,
-                                         .group_scores = 2});
+  CHECK(decoder.routing ==
+        ExpertRouting{
+            .score = RouterScore::sigmoid, .corrected = true, .normalised = true, .scale = 2.827, .group_scores = 2});
   // Both betas are 1, which turns once within 4,096 tokens: pairs before that one stay, those behind it are stretched.
   CHECK(rotary_frequency(decoder, 19) == doctest::Approx(std::pow(50000, -38.0 / 64)));
   CHECK(rotary_frequency(decoder, 20) == doctest::Approx(std::pow(50000, -40.0 / 64) / 32));
@@ -227,11 +225,9 @@ TEST_CASE("GLM-4.5's config is read as its class reads it") {
   CHECK(decoder.query_key_norm);
   CHECK_FALSE(decoder.neighbours_rotate);
   CHECK_FALSE(decoder.gated_shared_experts);
-  CHECK(decoder.routing == ExpertRouting{.score = RouterScore::sigmoid,
-                                         .corrected = true,
-                                         .normalised = true,
-                                         .scale = 2.5,
-                                         .group_scores = 2});
+  CHECK(decoder.routing ==
+        ExpertRouting{
+            .score = RouterScore::sigmoid, .corrected = true, .normalised = true, .scale = 2.5, .group_scores = 2});
   json plain = glm; // the class's defaults
   for (const char* field : {"attention_bias", "use_qk_norm", "partial_rotary_factor"}) plain.erase(field);
   CHECK(decoder_of(plain).shape.rotated == 64);
@@ -258,8 +254,7 @@ TEST_CASE("Qwen3.5 with experts has them in every layer, and Qwen3.5's other par
         "them");
   CHECK(error_of(with(config, {{"num_experts", 0}})) ==
         "config.json: num_experts is 0; expected a whole number from 1 to 4096");
-  CHECK(error_of(with(config, {{"norm_topk_prob", false}})) ==
-        "config.json: norm_topk_prob is false; expected true");
+  CHECK(error_of(with(config, {{"norm_topk_prob", false}})) == "config.json: norm_topk_prob is false; expected true");
   config.erase("norm_topk_prob");
   CHECK(decoder_of(config).routing == ExpertRouting{});
 }
@@ -364,8 +359,7 @@ TEST_CASE("Qwen3-Next's values that no decoder can have are refused by name") {
       {{{"linear_num_value_heads", 5}},
        "5 value heads cannot share 2 key heads; expected a number of value heads that the key heads divide"},
       {{{"linear_key_head_dim", nullptr}}, "linear_key_head_dim is missing; expected a whole number from 1 to 262144"},
-      {{{"layer_types", {"linear_attention"}}},
-       "layer_types has 1 entries; expected 4"},
+      {{{"layer_types", {"linear_attention"}}}, "layer_types has 1 entries; expected 4"},
       {{{"layer_types", {"linear_attention", "sliding_attention", "full_attention", "full_attention"}}},
        "layer_types holds 'sliding_attention'; expected linear_attention or full_attention"},
       {{{"layer_types", nullptr}},

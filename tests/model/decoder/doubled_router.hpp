@@ -34,7 +34,8 @@ struct GroupedRouter {
 };
 
 /// Weights as the classes of DeepSeek-V2 and V3 compute them: masks over all experts. `chosen`: how often each was.
-inline Vector grouped_weights(const GroupedRouter& router, const Vector& logits, const LayerWeights& w, std::vector<int>& chosen) {
+inline Vector grouped_weights(const GroupedRouter& router, const Vector& logits, const LayerWeights& w,
+                              std::vector<int>& chosen) {
   const std::size_t experts = logits.size(), of_group = experts / router.groups;
   Vector scores, choice;
   double sum = 0;

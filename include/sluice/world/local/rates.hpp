@@ -92,8 +92,7 @@ template <class Clock>
                                 Tokens block_tokens, double budget_s) {
   const auto count = static_cast<std::size_t>(rows);
   std::vector<std::int32_t> tokens, positions(count);
-  for (std::int64_t row = 0; row < rows; ++row)
-    tokens.push_back(measured_token(row, weights.config.shape.vocabulary));
+  for (std::int64_t row = 0; row < rows; ++row) tokens.push_back(measured_token(row, weights.config.shape.vocabulary));
   std::iota(positions.begin(), positions.end(), 0);
   const TokenBlocks blocks = blocks_for(Tokens{rows}, block_tokens);
   const auto floats = static_cast<std::size_t>(kv_block_floats(weights.config.shape, block_tokens));

@@ -366,8 +366,10 @@ TEST_CASE("Qwen3.5 with experts: logits agree with double precision, and both fo
     for (WrittenTensor& tensor : tensors)
       if (tensor.name == "model.layers.2.mlp.experts.down_proj") std::swap(tensor.shape[1], tensor.shape[2]);
     write_file(folder.path / "model.safetensors", safetensors_text(tensors));
-    CHECK(read_checkpoint(folder.path.string()).error().line().find(
-              "tensor 'model.layers.2.mlp.experts.down_proj' has the shape [7, 40, 64]; expected [7, 64, 40]") !=
+    CHECK(read_checkpoint(folder.path.string())
+              .error()
+              .line()
+              .find("tensor 'model.layers.2.mlp.experts.down_proj' has the shape [7, 40, 64]; expected [7, 64, 40]") !=
           std::string::npos);
   }
 }

@@ -227,9 +227,10 @@ inline LayerSet sparse_layers(HfDecoderFields& fields, const nlohmann::json& con
   return layers_of(sparse);
 }
 
-/// The experts of DeepSeek-V2 and V3, Kimi-K2 and GLM-4.5, behind `first_k_dense_replace` dense layers, and the shared ones beside them.
+/// The experts of DeepSeek-V2 and V3, Kimi-K2 and GLM-4.5, behind `first_k_dense_replace` dense layers, and the shared
+/// ones beside them.
 inline void read_grouped_experts(HfDecoderFields& fields, const nlohmann::json& config, const std::string& where,
-                                ModelShape& shape) {
+                                 ModelShape& shape) {
   if (!config.contains("n_routed_experts")) fields.refuse("n_routed_experts is missing", "a number, or null: none");
   if (!fields.has("n_routed_experts")) return;
   (void)fields.whole("first_k_dense_replace", 0, HfFields::widest); // must be there
@@ -247,8 +248,9 @@ inline void read_grouped_experts(HfDecoderFields& fields, const nlohmann::json& 
     shape.shared_intermediate = shape.moe_intermediate * static_cast<int>(fields.whole("n_shared_experts", 1, 1 << 12));
 }
 
-/// How the classes of DeepSeek-V2 and V3 choose experts, and Kimi-K2's and GLM-4.5's as V3's. V2: by the softmax, among the groups with the best expert, if
-/// it is group-limited. V3: by the sigmoid and a bias, among the groups with the best pairs of experts.
+/// How the classes of DeepSeek-V2 and V3 choose experts, and Kimi-K2's and GLM-4.5's as V3's. V2: by the softmax, among
+/// the groups with the best expert, if it is group-limited. V3: by the sigmoid and a bias, among the groups with the
+/// best pairs of experts.
 inline void read_grouped_routing(HfDecoderFields& fields, bool third, const ModelShape& shape, ExpertRouting& routing) {
   const std::string methods = third ? "noaux_tc" : "greedy or group_limited_greedy";
   const std::string method = fields.text("topk_method", third ? "noaux_tc" : "greedy", methods);
@@ -321,8 +323,8 @@ inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std
 
 /// Which layers keep a state, as planners read it.
 inline LayerSet state_layers(HfDecoderFields& fields, int layers) {
-  const LayerSet states = layers_of(
-      fields.as_planned([layers](HfFields& planner) { return hf_state_layers(planner, layers); }));
+  const LayerSet states =
+      layers_of(fields.as_planned([layers](HfFields& planner) { return hf_state_layers(planner, layers); }));
   if (fields.status() && (states.empty() || states.count() == layers))
     fields.refuse(states.empty() ? "no layer keeps a state" : "every layer keeps a state",
                   "layers of linear_attention, and layers of full_attention between them");
@@ -376,8 +378,7 @@ inline Expected<ModelShape> delta_shape(const nlohmann::json& config, const std:
 }
 
 /// The shape of GLM-4.5: K and V of heads, and DeepSeek-V3's experts.
-inline Expected<ModelShape> glm_shape(const nlohmann::json& config, const std::string& where,
-                                      const std::string& type) {
+inline Expected<ModelShape> glm_shape(const nlohmann::json& config, const std::string& where, const std::string& type) {
   HfDecoderFields fields(config, where);
   ModelShape shape = shape_of_any(fields, type);
   shape.kv_heads = fields.size("num_key_value_heads");
@@ -401,8 +402,8 @@ inline void read_windows(HfDecoderFields& fields, const nlohmann::json& config, 
     others.erase("layer_types");
     HfFields without(others, where);
     if (read(without) != windows)
-      fields.refuse("layer_types differs from sliding_window", "the same windows: the class of " + type +
-                                                                   " does not read layer_types");
+      fields.refuse("layer_types differs from sliding_window",
+                    "the same windows: the class of " + type + " does not read layer_types");
   }
   for (int& window : windows)
     if (window >= decoder.max_positions) window = 0;
