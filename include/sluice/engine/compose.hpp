@@ -16,6 +16,7 @@
 namespace sluice {
 
 struct EveryStep;
+struct ResidentWeights;
 
 namespace detail {
 
@@ -60,6 +61,10 @@ inline constexpr bool has_tiers = Caches<typename E::caching_type> && !is_real_t
 /// Whether that policy says what its backend's host keeps of requests.
 template <class E>
 inline constexpr bool keeps_on_host = Caches<typename E::caching_type>&& KeepsKv<typename E::backend_type>;
+
+/// Whether the device may hold blocks of ended requests as long as that policy says (`Worth::pinned`).
+template <class E>
+inline constexpr bool pins_on_device = Caches<typename E::caching_type>&& E::retention_type::finds_released;
 
 namespace detail {
 
@@ -138,9 +143,17 @@ concept NoRoleTwice = no_role_twice<List>(roles::OnePerEngine{});
 template <class C>
 concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::places_layers;
 
-/// A real-time backend drops released blocks: no policy can find them.
+/// The first tier gets what the device overwrites.
+template <class P>
+concept WritesEvicted = Caches<P> && P::writes == Writes::evicted;
+
+/// A policy finds released blocks only on a device that keeps them. A real one keeps them where they are, so its memory
+/// is not weights' from time to time; it is told of blocks when an iteration begins, so nothing is decided before; and
+/// its host cannot get what is about to be overwritten.
 template <class C>
-concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type>;
+concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type> ||
+    (KeepsReleased<typename C::backend_type> && std::same_as<typename C::weights_type, ResidentWeights> &&
+     !C::lookahead_type::ahead && !WritesEvicted<typename C::caching_type>);
 
 /// A request that finds released blocks takes them for KV of all layers on the device. (A Placement without
 /// places_layers that moves all layers of a request is refused when it makes such a plan.)
@@ -175,8 +188,6 @@ concept StatesFit =
 
 /// Only blocks that can still be found when they are overwritten can be written then. (A real backend's device keeps
 /// nothing of ended requests: their blocks count as overwritten when they end.)
-template <class P>
-concept WritesEvicted = Caches<P> && P::writes == Writes::evicted;
 template <class C>
 concept OverwritesWhatItFinds =
     !has_tiers<C> || !WritesEvicted<typename C::caching_type> || C::retention_type::finds_released;
@@ -233,8 +244,9 @@ consteval auto explain_pairs() {
                   "sluice: this Placement places layers one by one, but the Layout holds all layers of a block or "
                   "none: use PerLayer or LayerGroups<F>, or a Placement with places_layers = false");
     static_assert(ReleasedBlocksStay<C>,
-                  "sluice: a real-time backend keeps no released blocks: this Retention policy (KeepUntilOverwritten) "
-                  "would find KV that is gone. Use another one, or a simulated backend");
+                  "sluice: this Retention policy (KeepUntilOverwritten) finds released blocks, which a real-time backend "
+                  "keeps only if it says so (keeps_released = true), beside weights that stay (ResidentWeights), without "
+                  "a Lookahead, and if its host gets blocks before they are overwritten (not Writes::evicted)");
     static_assert(
         ReleasedBlocksAreWhole<C>,
         "sluice: this Retention policy finds released blocks (KeepUntilOverwritten), which must have KV of all "

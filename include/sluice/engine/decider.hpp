@@ -52,7 +52,7 @@ class Decider {
   /// Makes the decision for a snapshot at `now`; it has no claims and is not valid if no request can run. `ahead`: it
   /// will be committed after an iteration that has not ended yet.
   void decide(Seconds now, bool ahead, Decision& decision) {
-    if constexpr (has_tiers<C>)
+    if constexpr (pins_on_device<C>)
       while (!decide_beside_pins(now, ahead, decision)) facts_.give_up_pin();
     else
       decide_beside_pins(now, ahead, decision);

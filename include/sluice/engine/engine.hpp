@@ -149,6 +149,8 @@ class BasicEngine : public C {
   void move_idle_blocks() {
     if constexpr (has_tiers<C>)
       transfer_.background_blocks = pass_idle_time(core_, now(), transfer_.background_blocks, calls());
+    else if constexpr (pins_on_device<C>)
+      unpin_expired(core_, now());
   }
   /// When the next load ends that a request waits for, if no iteration runs until then; `never_due` if there is none.
   /// An engine that is idle with live requests waits for it.

@@ -144,6 +144,7 @@ Begun BasicEngine<C>::decide_and_commit() {
     const Iteration iteration = iteration_in(view, {});
     source_.launching(parts(), iteration, transfer_);
     backend_.template launch<transfer_type>(iteration);
+    if constexpr (C::retention_type::finds_released) tell_taken(core_);
   }
   return Begun::under_way;
 }
@@ -211,7 +212,9 @@ void BasicEngine<C>::keep_on_host(std::span<const Claim> ran, std::span<const Sl
       kept.worth = worth.score;
       kept.session = request.spec.session;
       if (caching.uses_hints.keep || caching.uses_hints.release) kept.stays = worth.kept;
-      // Only a session's next request ends a pin early: without one, the client must have said how long.
+      // Only a session's next request ends a pin early: without one, the client must have said how long. A device that
+      // keeps released blocks has the pins.
+      if constexpr (C::retention_type::finds_released) continue;
       if (kept.session != 0 || (caching.uses_hints.ttl && request.spec.whole(not_a_policy).hints.ttl.count() > 0))
         kept.pins_for = worth.pinned;
     }
@@ -261,7 +264,8 @@ Iteration BasicEngine<C>::iteration_in(const View& view, const Surroundings& aro
           prepared_.background,
           moves.written_blocks,
           moves.returned_blocks,
-          around};
+          around,
+          core_.prefix.shared()};
 }
 
 /// Gives predicted and measured times to the policies that learn from them. A repeated iteration has no prediction.

@@ -50,6 +50,7 @@ template <class C>
     if (!same_blocks) return "its Backend stores blocks of one size";
     if (!std::is_same_v<typename C::weights_type, ResidentWeights>)
       return "its Weights policy streams layers, which its Backend does where they are alike";
+    if (C::retention_type::finds_released) return "its Retention finds blocks of all layers, which its Backend shares";
   }
   if (const char* const need = detail::first_need(typename C::policies{}); need != nullptr) return need;
   if (L::layerwise && L::room(TokenBlocks{1}, 1, layers) != LayerBlocks{1}) return "its Layout groups layers";
@@ -73,7 +74,10 @@ BasicEngine<C>::BasicEngine(Checked, Config&& config)
             TierList{config.tier, std::move(config.lower_tiers), config.explains_misses},
             config.cost.link().host_attention_rate.count() > 0 && host_attends(config.backend)),
       policies_(config),
-      backend_(std::move(config.backend)) {}
+      backend_(std::move(config.backend)) {
+  if constexpr (C::retention_type::finds_released && is_real_time<backend_type>)
+    name_blocks(core_, backend_.block_names());
+}
 
 template <class C>
 Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {

@@ -11,6 +11,7 @@
 #include "sluice/policy/transfer/estimate.hpp"
 #include "sluice/policy/transfer/evaluate_link.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"
+#include "sluice/state/memory/shared_blocks.hpp"
 #include "sluice/state/plan/plan.hpp"
 #include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/view.hpp"
@@ -49,12 +50,13 @@ struct Iteration {
   double written_blocks = 0;    ///< KV of offloaded layers that prompts write out while they compute it
   double returned_blocks = 0;   ///< part of `streams`: weights that return to the device for good
   Surroundings around{};
+  SharedBlocks shared{}; ///< for a backend that carries out the engine's prefix cache
 
   /// The same iteration with another description of its work, which must outlive it.
   [[nodiscard]] Iteration with(const Work& other) const {
     return {view,           other,           batch,        streams,           weights,
             room_blocks,    urgent_blocks,   first_blocks, urgent_out_blocks, background_blocks,
-            written_blocks, returned_blocks, around};
+            written_blocks, returned_blocks, around,       shared};
   }
 
   /// The fraction of the blocks on the link that is not weights.

@@ -14,16 +14,16 @@ System lmcache() {
                                           "LMCache: prompts' chunks of 256 tokens, written and loaded in the step");
 }
 System hicache() {
-  return simulated_entry<sluice::HiCache>("HiCache", "SGLang's HiCache: written behind, loaded layer by layer");
+  return entry<sluice::HiCache>("HiCache", "SGLang's HiCache: written behind, loaded layer by layer");
 }
 System hicache_back() {
   return simulated_entry<sluice::HiCacheBack>("HiCacheBack", "HiCache that writes what the device overwrites");
 }
 System hicache_if_faster() {
-  return simulated_entry<sluice::HiCacheIfFaster>("HiCacheIfFaster", "HiCache that loads what is slower to compute");
+  return entry<sluice::HiCacheIfFaster>("HiCacheIfFaster", "HiCache that loads what is slower to compute");
 }
 System hicache_within_slos() {
-  return simulated_entry<sluice::HiCacheWithinSlos>("HiCacheWithinSlos",
+  return entry<sluice::HiCacheWithinSlos>("HiCacheWithinSlos",
                                                     "HiCache that loads what keeps TTFT and everybody's TBT");
 }
 System kvbm() {
@@ -38,7 +38,7 @@ System cake() {
 }
 
 System orbitflow_cached() {
-  return simulated_entry<sluice::OrbitFlowCached>("OrbitFlowCached",
+  return entry<sluice::OrbitFlowCached>("OrbitFlowCached",
                                                   "OrbitFlowPool whose host also keeps prefixes of ended requests");
 }
 
@@ -52,11 +52,11 @@ System adaptive_offload() {
 }
 
 System continuum() {
-  return simulated_entry<sluice::Continuum>("Continuum", "Continuum: the oldest program first, its KV pinned for 2 s");
+  return entry<sluice::Continuum>("Continuum", "Continuum: the oldest program first, its KV pinned for 2 s");
 }
 
 System infercept() {
-  return simulated_entry<sluice::InferCept>("InferCept", "InferCept: preserve, swap or discard by least waste");
+  return entry<sluice::InferCept>("InferCept", "InferCept: preserve, swap or discard by least waste");
 }
 
 System kv_flow() {
@@ -64,7 +64,7 @@ System kv_flow() {
                                          "KVFlow's idea: keeps and fetches what clients announce the soonest");
 }
 System hicache_hints() {
-  return simulated_entry<sluice::HiCacheHints>("HiCacheHints", "HiCache that reads what clients say of their KV");
+  return entry<sluice::HiCacheHints>("HiCacheHints", "HiCache that reads what clients say of their KV");
 }
 
 } // namespace engines

@@ -145,21 +145,23 @@ void settle(MachineCore& core, Seconds now, const Added& added) {
   }
 }
 
-/// A new sequence starts with `tokens` tokens of KV, whose blocks were kept for its request: from now on it shares them
-/// with the tier. `user`: of its request (`KeptKv::user`).
-inline void adopt(MachineCore& core, KvSequence& sequence, std::int64_t tokens, std::uint64_t user) {
+/// A new sequence starts with `tokens` tokens of KV, of which it has those of the first `before` blocks. The others' were
+/// kept for its request: from now on it shares them with the tier. `user`: of its request (`KeptKv::user`).
+inline void adopt(MachineCore& core, KvSequence& sequence, std::int64_t tokens, std::uint64_t user,
+                  std::int64_t before = 0) {
   const std::vector<RecordKey> keys = core.tier.take_kept(sequence.id);
   core.tier.note_user(keys, user);
   sequence.in_tier = static_cast<std::int64_t>(keys.size());
   const std::int64_t blocks = tokens / core.block_tokens;
-  SLUICE_ASSERT(blocks <= static_cast<std::int64_t>(keys.size()), "the tier keeps at least what `find` returned");
+  SLUICE_ASSERT(blocks == before || blocks <= static_cast<std::int64_t>(keys.size()),
+                "the tier keeps at least what `find` returned");
   for (int layer = 0; layer < core.layers; ++layer) {
     BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
     const auto host_of = [&](std::int64_t block) {
       return core.tier.blocks(keys[static_cast<std::size_t>(block)])[static_cast<std::size_t>(layer)];
     };
-    table.grow(blocks);
-    for (std::int64_t block = 0, end = 0; block < blocks; block = end) { // neighbours on the host are one run
+    if (table.size() < blocks) table.grow(blocks);
+    for (std::int64_t block = before, end = before; block < blocks; block = end) { // neighbours on the host are one run
       const std::int32_t host = host_of(block);
       for (end = block + 1; end < blocks && host_of(end) == host + static_cast<std::int32_t>(end - block);) ++end;
       table.cut(end);
@@ -167,7 +169,7 @@ inline void adopt(MachineCore& core, KvSequence& sequence, std::int64_t tokens, 
     }
   }
   sequence.computed = tokens;
-  core.tier.counts().loaded += tokens;
+  core.tier.counts().loaded += tokens - before * core.block_tokens;
 }
 
 } // namespace sluice

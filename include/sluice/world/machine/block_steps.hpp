@@ -153,10 +153,85 @@ inline void find_rebuilt(const MachineCore& core, ScheduledRequest& scheduled, c
 
 } // namespace detail
 
-/// Calls `leave(sequence)` for requests that are gone, restarts dropped ones, lets new ones start with what the host
-/// tier keeps for them, and evicts blocks of requests that do not compute.
-template <class Leave>
-void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave) {
+/// What a sequence has computed others can find by its blocks' numbers from now on, whether it stays or not.
+/// `keys_of(id, count)`: the keys of a request's first blocks.
+template <class KeysOf>
+void publish(MachineCore& core, KvSequence& sequence, const KeysOf& keys_of) {
+  const auto full = static_cast<std::size_t>(sequence.computed / core.block_tokens);
+  const std::size_t end = std::min(full, sequence.numbers.size());
+  if (sequence.lost || sequence.published >= end) return;
+  const std::span<const RecordKey> keys = keys_of(sequence.id, end);
+  for (; sequence.published < keys.size(); ++sequence.published) {
+    std::vector<std::int32_t> device;
+    const auto block = static_cast<std::int64_t>(sequence.published);
+    for (int layer = 0; layer < core.layers; ++layer) {
+      const BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+      const BlockRun& run = table.runs()[table.find(block)];
+      if (!run.state.readable()) return;
+      device.push_back(run.device + static_cast<std::int32_t>(block) - run.first);
+    }
+    core.released.put(sequence.numbers[sequence.published], keys[sequence.published], std::move(device));
+  }
+}
+
+namespace detail {
+
+/// A new sequence starts with the KV of its first `found` blocks, which are on the device. False: some are not, or have
+/// other tokens; then it is lost, and the engine computes it again.
+inline bool adopt_released(MachineCore& core, KvSequence& sequence, Slot slot, std::size_t found,
+                           std::span<const RecordKey> keys) {
+  std::vector<const ReleasedBlocks::Entry*> entries;
+  for (std::size_t block = 0; block < std::min(found, keys.size()); ++block)
+    if (const auto* entry = core.released.find(sequence.numbers[block], keys[block])) entries.push_back(entry);
+  for (int layer = 0; layer < core.layers; ++layer) {
+    BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+    table.grow(static_cast<std::int64_t>(found));
+    if (entries.size() < found) continue;
+    const auto device_of = [&](std::size_t block) { return entries[block]->device[static_cast<std::size_t>(layer)]; };
+    for (std::size_t block = 0, end = 0; block < found; block = end) { // neighbours are one run
+      const std::int32_t device = device_of(block);
+      for (end = block + 1; end < found && device_of(end) == device + static_cast<std::int32_t>(end - block);) ++end;
+      table.cut(static_cast<std::int64_t>(end));
+      core.store.share_on_device(table[table.cut(static_cast<std::int64_t>(block))], device);
+    }
+  }
+  sequence.published = found;
+  if (entries.size() == found) return true;
+  core.sequences.lose(slot, "the device does not have the prefix that it found", true);
+  return false;
+}
+
+/// A sequence joins, or grows: it takes note of its blocks' numbers, and starts with what it has found on the device and
+/// what the host tier keeps for it.
+template <class KeysOf>
+void start_with_found(MachineCore& core, const SharedBlocks& shared, const RequestRow& row, Slot slot,
+                      KvSequence& sequence, const KeysOf& keys_of) {
+  std::int64_t found = 0;
+  if (shared.exist()) {
+    const SharedBlocks::Table table = shared.held(slot);
+    sequence.numbers.assign(table.numbers.begin(), table.numbers.end());
+    if (sequence.computed == 0 && row.computed.count() > 0 && table.sealed > 0) {
+      found = static_cast<std::int64_t>(table.sealed);
+      (void)adopt_released(core, sequence, slot, table.sealed, keys_of(row.id, table.sealed));
+      sequence.computed = found * core.block_tokens;
+    }
+  }
+  if (core.tier.keeps_for(row.id))
+    adopt(core, sequence, row.computed.count(), KeptKv{.id = row.id, .session = row.spec.session}.user(), found);
+}
+
+} // namespace detail
+
+/// Calls `leave(sequence)` for requests that are gone, restarts dropped ones, lets new ones start with what the device
+/// and the host tier have for them, and evicts blocks of requests that do not compute. `keys_of`: as for `publish`.
+template <class Leave, class KeysOf>
+void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave, const KeysOf& keys_of) {
+  const SharedBlocks& shared = iteration.shared;
+  if (shared.exist()) { // before a number is taken whose request has computed it in the last iteration
+    core.released.use();
+    core.sequences.for_each([&](Slot, KvSequence& sequence) { publish(core, sequence, keys_of); });
+    for (const std::uint32_t number : shared.taken) core.released.forget(number);
+  }
   const View& view = iteration.view;
   constexpr std::uint8_t alive = 1, computing = 2, hosted = 4;
   core.marks.assign(core.sequences.slots(), 0); // by slot: a search per request would cost their square
@@ -186,8 +261,7 @@ void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave
                                                                    : detail::ComputesBy::none;
       if (sequence.computed == 0 && row.spec.session != 0) unpin_session(core, row.spec.session); // it joins
       if (row.computed.count() < sequence.computed) core.sequences.drop(sequence);
-      if (core.tier.keeps_for(row.id))
-        adopt(core, sequence, row.computed.count(), KeptKv{.id = row.id, .session = row.spec.session}.user());
+      detail::start_with_found(core, shared, row, slot, sequence, keys_of);
       detail::adopt_plan(core, row, sequence, computes);
       if (computes != detail::ComputesBy::host) detail::reconcile_blocks(core, row, sequence, computes);
       reconcile_hidden(core, row, sequence, computes == detail::ComputesBy::device);
@@ -209,7 +283,8 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
     SLUICE_ASSERT(row.computed.count() == sequence.computed, "the engine and the machine know of the same KV");
     scheduled.held = sequence.computed;
     scheduled.fresh = claim.tokens.count();
-    scheduled.blocks = row.blocks.count();
+    // What others hold, too, the row does not count.
+    scheduled.blocks = std::max(row.blocks.count(), static_cast<std::int64_t>(sequence.numbers.size()));
     scheduled.head = core.head_of(row);
     scheduled.samples = scheduled.fresh > 0 && claim.tokens == row.pending();
     scheduled.whole = (sequence.preempted || sequence.leaves_host) && iteration.first_blocks > 0;

@@ -50,6 +50,8 @@ struct KvSequence {
   bool recompute = false;   ///< lost because there was no room: the engine may compute it again
   KeptKv kept;              ///< what the host tier gets of it
   Seconds pinned_until{0};  ///< its session's blocks stay there until then; 0: they may leave
+  std::vector<std::uint32_t> numbers; ///< of its blocks, if the engine shares them on the device (ReleasedBlocks)
+  std::size_t published = 0;          ///< how many of them, from the first on, others can find
   std::int64_t in_tier = 0; ///< how many of its oldest blocks the host tier had when it joined, loaded or not
 
   // What `reconcile` found, and for which plan: layers in these sets need no look until the plan changes.
@@ -151,6 +153,8 @@ class KvSequences {
     one.hidden.assign(layers_, {});
     one.has_hidden = false;
     one.computed = 0;
+    one.numbers.clear();
+    one.published = 0;
     if (one.lost && !one.released) --to_release_;
     one.lost = one.released = false;
     one.look_again();

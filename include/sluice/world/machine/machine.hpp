@@ -123,9 +123,9 @@ class Machine final : public TokenWorld {
   [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, Tokens first, Tokens count) const override {
     return requests_.generated(id, first, count);
   }
-  /// The request has ended, or is cancelled: the host tier gets its KV.
+  /// The request has ended, or is cancelled: the host tier gets its KV, and the device keeps what the engine shares.
   void forget(RequestId id) override {
-    if (core_.tier.exists()) {
+    if (core_.tier.exists() || core_.released.used()) {
       {
         const std::lock_guard lock{core_.schedule.mutex};
         (void)core_.tier.take_kept(id);
@@ -219,7 +219,7 @@ class Machine final : public TokenWorld {
       Lock lock{core_.schedule.mutex};
       core_.schedule.forget_needs();
       settle();
-      reconcile(core_, iteration, [this](KvSequence& sequence) { leave(sequence); });
+      reconcile(core_, iteration, [this](KvSequence& sequence) { leave(sequence); }, keys_of());
       gather(core_, iteration,
              [this](const ScheduledRequest& scheduled) { return requests_.tokens(scheduled.row->id); });
       adopt_weights(lock, iteration.view.plan->weights);
@@ -284,6 +284,13 @@ class Machine final : public TokenWorld {
     }
   }
   void released(Seconds /*until*/) override {}
+  [[nodiscard]] BlockNames block_names() override {
+    return {this, [](void* of, RequestId id, std::size_t count, std::vector<BlockKey>& keys) {
+              auto& own = *static_cast<Machine*>(of);
+              const std::span<const RecordKey> named = own.requests_.keys(id, count, own.core_.block_tokens);
+              for (std::size_t i = keys.size(); i < named.size(); ++i) keys.push_back(block_key(named[i]));
+            }};
+  }
   void async(void (*work)(void*), void* what) override { async_.start(work, what); }
   [[nodiscard]] bool async_done() override { return async_.done(); }
   void join_async() override { async_.join(); }
@@ -312,8 +319,12 @@ class Machine final : public TokenWorld {
 
   // The caller of these two holds the schedule's mutex.
 
+  [[nodiscard]] auto keys_of() {
+    return [this](RequestId id, std::size_t count) { return requests_.keys(id, count, core_.block_tokens); };
+  }
   /// A request leaves its slot. If its tokens are still known, the host tier gets its KV.
   void leave(KvSequence& sequence) {
+    if (core_.released.used()) publish(core_, sequence, keys_of());
     const TokenRequest* const request = core_.tier.exists() ? requests_.find(sequence.id) : nullptr;
     if (request == nullptr)
       core_.sequences.leave(sequence);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/state/memory/shared_blocks.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/world/backend.hpp"
 
@@ -71,6 +72,8 @@ class BackendWorld {
   [[nodiscard]] virtual std::optional<Replacement> host_tier_evicts() const { return std::nullopt; }
   /// What stays of these requests' KV on the host.
   virtual void keep(std::span<const KeptKv> /*kept*/) {}
+  /// The keys of the blocks that its device keeps when their requests have left; of nothing if it keeps none.
+  [[nodiscard]] virtual BlockNames block_names() { return {}; }
   /// Tokens that were due by `until` were released.
   virtual void released(Seconds until) = 0;
   virtual void async(void (*work)(void*), void* what) = 0;
@@ -91,6 +94,7 @@ class RealBackend {
   static constexpr bool ends_requests = true;
   static constexpr bool plans_async = true;
   static constexpr bool predicts = false;
+  static constexpr bool keeps_released = true;
 
   RealBackend() = default;
   explicit RealBackend(std::shared_ptr<BackendWorld> world) : world_(std::move(world)) {}
@@ -142,6 +146,7 @@ class RealBackend {
     return world_ == nullptr ? std::nullopt : world_->host_tier_evicts();
   }
   void keep(std::span<const KeptKv> kept) { world_->keep(kept); }
+  [[nodiscard]] BlockNames block_names() const { return world_ == nullptr ? BlockNames{} : world_->block_names(); }
   void released(Seconds until) { world_->released(until); }
   void async(void (*work)(void*), void* what) { world_->async(work, what); }
   [[nodiscard]] bool async_done() { return world_->async_done(); }

@@ -87,6 +87,10 @@ class WorldOf : public BackendWorld {
   void keep(std::span<const KeptKv> kept) override {
     if constexpr (KeepsKv<Base>) base_.keep(kept);
   }
+  [[nodiscard]] BlockNames block_names() override {
+    if constexpr (KeepsReleased<Base>) return base_.block_names();
+    return {};
+  }
   void released(Seconds until) override {
     if constexpr (KeepsRequests<Base>) base_.released(until);
   }
