@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "run/job.hpp"
 #include "run/tiers.hpp"
 
 #include "sluice/records/record.hpp"
@@ -53,6 +54,14 @@ Status check_tiers(const Options& options) {
   for (const auto& [flag, is_given] : given)
     if (options.host_cache == 0 && is_given)
       return flag_error(flag, "nothing is kept on the host", "--host-cache as well");
+  if (const Expected<const engines::System*> system = find_system(options.system); system && (*system)->caches)
+    for (const auto& [flag, is_given] : {std::pair{"--kv-transfer-config", !options.kv_transfer.empty()},
+                                         {"--host-reuse", options.host_reuse.has_value()},
+                                         {"--host-write", options.host_write.has_value()},
+                                         {"--host-pin", options.host_pin.has_value()}})
+      if (is_given)
+        return flag_error(flag, options.system + " says itself what the host keeps and what is loaded",
+                          "no such flag, or a system of another kind, such as VllmPrefixCaching");
   if (options.host_cache == 0 && !options.disk_cache) return {};
   const char* const flag = options.disk_cache ? "--disk-cache" : "--host-cache";
   if (options.host_cache == 0)

@@ -186,8 +186,8 @@ concept StatesFit =
     !KeepsStates<typename C::placement_type> || (std::same_as<typename C::replan_type, EveryStep> &&
                                                  !C::lookahead_type::ahead && !C::retention_type::finds_released);
 
-/// Only blocks that can still be found when they are overwritten can be written then. (A real backend's device keeps
-/// nothing of ended requests: their blocks count as overwritten when they end.)
+/// Only blocks that can still be found when they are overwritten can be written then. (Where a real backend's device
+/// keeps nothing of ended requests, their blocks count as overwritten when they end.)
 template <class C>
 concept OverwritesWhatItFinds =
     !has_tiers<C> || !WritesEvicted<typename C::caching_type> || C::retention_type::finds_released;
