@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A real machine's disk gets all that its host gets; this policy would have it get what is used a second time.
 // sentences: 1
-// says: this Caching policy makes iterations wait for writes .Writes::waited., or feeds lower tiers with less
+// says: this Caching policy feeds lower tiers with less than is written
 #include "sluice/engine/caching.hpp"
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/caching/write_through.hpp"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/job.hpp"
 #include "run/tiers.hpp"
 
 #include "sluice/records/record.hpp"
 #include "sluice/world/host_tier/host_tier.hpp"
 #include "sluice/world/local/memory.hpp"
 
+#include "run/job.hpp"
 #include "shared/offload_settings.hpp"
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"

@@ -168,9 +168,9 @@ concept TiersFit = !has_tiers<C> || (!C::retention_type::keeps_hidden && !C::ret
 template <class C>
 concept LoadsWhereItCan = !LoadsBeside<typename C::caching_type> || !is_real_time<typename C::backend_type>;
 
-/// Its host gets blocks behind the computation or when their request ends, and a disk what the host gets.
+/// Its disk gets what its host gets.
 template <class P>
-concept WritesOnMachine = !Caches<P> || (P::writes != Writes::waited && P::feed == Feed::written);
+concept WritesOnMachine = !Caches<P> || P::feed == Feed::written;
 template <class C>
 concept WritesWhereItCan = !is_real_time<typename C::backend_type> || WritesOnMachine<typename C::caching_type>;
 
@@ -260,9 +260,8 @@ consteval auto explain_pairs() {
                   "only layer by layer: use another one, such as IfFaster, or a simulated backend");
     static_assert(
         WritesWhereItCan<C>,
-        "sluice: this Caching policy makes iterations wait for writes (Writes::waited), or feeds lower tiers "
-        "with less than is written; a real-time backend's host gets blocks behind the computation or when "
-        "their request ends, and its disk gets all of them: use Writes::behind or evicted, and Feed::written");
+        "sluice: this Caching policy feeds lower tiers with less than is written; a real-time backend's disk gets all "
+        "that its host gets: use Feed::written");
     static_assert(
         TiersHaveAllLayers<C>,
         "sluice: this Placement rebuilds layers (rebuilds = true), of which a tier would have no copy: use one "

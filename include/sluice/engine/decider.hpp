@@ -121,7 +121,7 @@ class Decider {
       // Found blocks shorten what is pending, which may leave budget for a request further back in the queue, or let a
       // request keep the SLO for which it would be refused.
       while (facts_.look_up(proposal, view, calls())) ask();
-    if constexpr (has_tiers<C>) let_wait_for_loads();
+    if constexpr (has_tiers<C> || keeps_on_host<C>) let_wait_for_loads();
   }
 
   /// Requests in the batch claim only tokens that need no KV that is still to arrive, and others that wait make no

@@ -158,10 +158,11 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
   if constexpr (learns<C> || All::observers_type::replays) before = transfer_;
   if constexpr (!is_real_time<backend_type>) backend_.template launch<transfer_type>(iteration);
   const IterationCost cost = backend_.template wait<transfer_type>(iteration, transfer_);
-  if constexpr (learns<C>) {
-    TransferState evaluated = before;
-    learn(iteration, cost, evaluated);
-  }
+  if constexpr (learns<C>)
+    if (!is_real_time<backend_type> || prepared_.computes()) { // a real one may have waited for loads alone
+      TransferState evaluated = before;
+      learn(iteration, cost, evaluated);
+    }
   if constexpr (All::template hears<events::Iterated>)
     report_iteration<C>(policies_, backend_, core_, commit_.moves, decision_, prepared_, iteration, start, cost,
                         before);
@@ -192,7 +193,7 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
 template <class C>
 void BasicEngine<C>::keep_on_host(std::span<const Claim> ran, std::span<const Slot> ended) requires keeps_on_host<C> {
   if constexpr (keeps_on_host<C>) {
-    constexpr bool asks_write = C::caching_type::writes == Writes::behind;
+    constexpr bool asks_write = C::caching_type::writes != Writes::evicted;
     if ((!asks_write && ended.empty()) || !backend_.host_tier_evicts()) return;
     const CachingTable& caching = *policy_table<C>.caching;
     const View view = core_.view(now());
@@ -201,6 +202,7 @@ void BasicEngine<C>::keep_on_host(std::span<const Claim> ran, std::span<const Sl
       for (const Claim& claim : ran) {
         const RequestRow& request = core_.row(claim.slot);
         kept_.push_back({.slot = claim.slot, .id = request.id, .behind = true});
+        kept_.back().waited = C::caching_type::writes == Writes::waited;
         kept_.back().tokens = caching.write(&policies_, view, request);
       }
     for (const Slot slot : ended) {

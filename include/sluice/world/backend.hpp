@@ -202,6 +202,18 @@ concept RunsIteration = requires(P& backend, const Iteration& iteration, Deadlin
   { backend.template replay<DeadlinePool>(iteration, state, sink) } -> std::same_as<void>;
 };
 
+namespace detail {
+/// Whether all KV of a running request that loads before it computes is on the device. A backend that does not say so
+/// has it at once.
+template <class P>
+[[nodiscard]] bool has_loaded(const P& backend, Slot slot) {
+  if constexpr (requires { { backend.has_loaded(slot) } -> std::same_as<bool>; })
+    return backend.has_loaded(slot);
+  else
+    return true;
+}
+} // namespace detail
+
 /// An outcome of an iteration that the batch does not show: the request generated its last token before its length ran
 /// out, or it failed.
 struct RequestOutcome {

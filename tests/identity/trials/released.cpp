@@ -30,12 +30,28 @@ TEST_CASE("systems with a device's prefix cache above a host tier change none, e
   CHECK(check(&real<HiCacheHints>, 183) > 0);
   CHECK(check(stepped(&real<InferCept>), 184) > 0);
   (void)check(stepped(&real<Continuum>), 185); // never copies: its pins are on the device
+  CHECK(check(&real<VllmOffload>, 186) > 0);   // requests wait for loads
+  CHECK(check(&real<AdaptiveOffload>, 187) >= 0);
 }
 
 TEST_CASE("cancelled requests leave their blocks to be found, and copies that fail spoil none") {
   CHECK(check_turns(&real<VllmPrefixCaching>, 191, 8, 1.2, 10).found_on_device > 0);
   CHECK(check_turns(&real<HiCache>, 192, 8, 1.2, 10).found_on_device > 0);
   CHECK(check_turns(&real<HiCache>, 193, 10, 1.2, 0, 0.05).found_on_device > 0);
+}
+
+TEST_CASE("chunks that are written and loaded in the step itself, which waits for both, change no token") {
+  struct Small : LmcacheRule { // prompts here are shorter than a chunk of LMCache's
+    constexpr Small() { chunk = Tokens{8}; }
+  };
+  CHECK(check_turns(&real<With<VllmPrefixCaching, Small>>, 201, 8, 1.2).found > 0);
+  CHECK(check_turns(&real<With<VllmSwap, Small>>, 202, 8, 1.2, 12, 0.05).found > 0);
+}
+
+TEST_CASE("a request that loads before it computes waits, alone or beside others") {
+  CHECK(check_turns(&real<With<VllmSwap, VllmOffloadRule>>, 203, 8, 1.2).found > 0);
+  CHECK(check_turns(&real<With<VllmRecompute, VllmOffloadRule>>, 204, 8, 1.1, 10).found > 0);
+  CHECK(check_turns(&real<With<VllmSwap, VllmOffloadRule>>, 205, 10, 1.1, 0, 0.05).found > 0);
 }
 
 } // namespace sluice::testing

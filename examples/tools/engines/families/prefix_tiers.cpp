@@ -7,10 +7,10 @@
 namespace engines {
 
 System vllm_offload() {
-  return simulated_entry<sluice::VllmOffload>("VllmOffload", "vLLM's offloading connector: requests wait for loads");
+  return entry<sluice::VllmOffload>("VllmOffload", "vLLM's offloading connector: requests wait for loads");
 }
 System lmcache() {
-  return simulated_entry<sluice::Lmcache>("Lmcache",
+  return entry<sluice::Lmcache>("Lmcache",
                                           "LMCache: prompts' chunks of 256 tokens, written and loaded in the step");
 }
 System hicache() {
@@ -47,7 +47,7 @@ System cached_attention() {
                                                   "CachedAttention: fetched and kept for requests that wait");
 }
 System adaptive_offload() {
-  return simulated_entry<sluice::AdaptiveOffload>("AdaptiveOffload",
+  return entry<sluice::AdaptiveOffload>("AdaptiveOffload",
                                                   "VllmOffload that pauses while first tokens are slow");
 }
 

@@ -147,8 +147,10 @@ SLUICE_INLINE bool choose_load(Core& core, Slot slot, const View& view, const Po
   if (released) (void)core.prefix.look_up(slot, request, core.limits.block_tokens);
   if (const Tokens below = request.on_host - request.computed; below.count() > 0) {
     const FoundPrefix prefix{.device = request.computed, .below = below};
-    request.loading =
-        core.policies->caching == nullptr ? below : load_of(core, request, prefix, view, policies).tokens;
+    const Reuse reuse = core.policies->caching == nullptr ? Reuse{.tokens = below}
+                                                          : load_of(core, request, prefix, view, policies);
+    request.loading = reuse.tokens;
+    request.load_mode = reuse.mode;
     request.computed += request.loading;
     request.slack -= request.loading; // they take room like new ones
   }
@@ -342,6 +344,12 @@ SLUICE_INLINE void unpin_expired(Core& core, Seconds now) {
     if (core.prefix.pins()[i].until <= now) detail::unpin(core, i);
 }
 
+SLUICE_INLINE void end_load(Core& core, Slot slot) {
+  RequestRow& request = core.row(slot);
+  request.waits = false;
+  if (core.policies->is.finds_released) core.prefix.seal(slot, request.computed, core.limits.block_tokens);
+}
+
 SLUICE_INLINE void name_blocks(Core& core, const BlockNames& names) { core.prefix.name_by(names); }
 
 SLUICE_INLINE void tell_taken(Core& core) { core.prefix.forget_taken(); }
@@ -351,7 +359,8 @@ SLUICE_INLINE void let_return(Core& core, Slot slot, bool may_return) { core.row
 SLUICE_INLINE void take_load(Core& core, Slot slot, const RequestRow& decided) {
   RequestRow& request = core.row(slot);
   if (decided.on_host.count() > 0 && request.phase == Phase::waiting && request.times_preempted == 0)
-    request.computed = decided.computed, request.loading = decided.loading, request.slack = decided.slack;
+    request.computed = decided.computed, request.loading = decided.loading, request.slack = decided.slack,
+    request.load_mode = decided.load_mode;
 }
 
 namespace detail {

@@ -48,6 +48,8 @@ void copy_ahead(Core& core, std::span<const Slot> next, const PolicyCalls& polic
 
 // While policies decide: what they must see before they answer ------------------------------------------------------
 
+/// A request has what it has waited for from a backend's host.
+void end_load(Core& core, Slot slot);
 /// Records that the backend names blocks, and is told which are taken.
 void name_blocks(Core& core, const BlockNames& names);
 /// Records that the backend knows of all blocks that were taken.

@@ -153,6 +153,15 @@ inline void find_rebuilt(const MachineCore& core, ScheduledRequest& scheduled, c
 
 } // namespace detail
 
+/// Whether all of a sequence's KV is on the device.
+[[nodiscard]] inline bool has_loaded(const MachineCore& core, const KvSequence& sequence) {
+  const std::int64_t held = core.blocks_of(sequence.computed);
+  return std::all_of(sequence.tables.begin(), sequence.tables.begin() + core.layers, [&](const BlockTable& table) {
+    return std::all_of(table.runs().begin(), table.runs().end(),
+                       [&](const BlockRun& run) { return run.first >= held || run.state.readable(); });
+  });
+}
+
 /// What a sequence has computed others can find by its blocks' numbers from now on, whether it stays or not.
 /// `keys_of(id, count)`: the keys of a request's first blocks.
 template <class KeysOf>
@@ -216,8 +225,9 @@ void start_with_found(MachineCore& core, const SharedBlocks& shared, const Reque
       sequence.computed = found * core.block_tokens;
     }
   }
-  if (core.tier.keeps_for(row.id))
-    adopt(core, sequence, row.computed.count(), KeptKv{.id = row.id, .session = row.spec.session}.user(), found);
+  if (!core.tier.keeps_for(row.id)) return;
+  sequence.comes_whole = row.load_mode == LoadMode::whole;
+  adopt(core, sequence, row.computed.count(), KeptKv{.id = row.id, .session = row.spec.session}.user(), found);
 }
 
 } // namespace detail
@@ -287,7 +297,8 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
     scheduled.blocks = std::max(row.blocks.count(), static_cast<std::int64_t>(sequence.numbers.size()));
     scheduled.head = core.head_of(row);
     scheduled.samples = scheduled.fresh > 0 && claim.tokens == row.pending();
-    scheduled.whole = (sequence.preempted || sequence.leaves_host) && iteration.first_blocks > 0;
+    scheduled.whole =
+        (sequence.preempted || sequence.leaves_host || sequence.comes_whole) && iteration.first_blocks > 0;
     if (sequence.tables[0].size() < scheduled.blocks)
       for (int layer = 0; layer < core.layers; ++layer)
         sequence.tables[static_cast<std::size_t>(layer)].grow(scheduled.blocks);
@@ -296,7 +307,7 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
     scheduled.hosted = scheduled.rebuilt == 0 && is_hosted(row, claim.tokens);
     core.batch.add(scheduled);
   }
-  core.sequences.for_each([](Slot, KvSequence& sequence) { sequence.preempted = false; });
+  core.sequences.for_each([](Slot, KvSequence& sequence) { sequence.preempted = sequence.comes_whole = false; });
   for (const Slot slot : iteration.view.preempted)
     if (KvSequence* sequence = core.sequences.find(slot)) sequence->preempted = true;
   core.batch.lay_out_rows(core.setup.rebuilt.count(), tokens_of, [&core](const ScheduledRequest& scheduled) {

@@ -34,6 +34,7 @@ struct KvSequence {
   RequestId id{};
   bool present = false;
   bool preempted = false;       ///< in the previous iteration
+  bool comes_whole = false;     ///< what it loads arrives before the first layer of its first iteration
   bool leaves_host = false;     ///< the host attended it until now, and the device does from this iteration on
   std::uint64_t generation = 0; ///< changes with every drop: transfers begun for an older one belong to no sequence
   std::int64_t computed = 0;    ///< tokens that have KV in either memory (or would have, if the layer is rebuilt)
@@ -109,15 +110,15 @@ class KvSequences {
       one.kept = {};
       one.pinned_until = Seconds{0};
       one.in_tier = 0;
-      one.preempted = one.leaves_host = false;
+      one.preempted = one.leaves_host = one.comes_whole = false;
       one.settled_for = {};
     }
     return one;
   }
-  [[nodiscard]] KvSequence* find(Slot slot) {
-    if (index(slot) >= sequences_.size() || !sequences_[index(slot)].present) return nullptr;
-    return &sequences_[index(slot)];
+  [[nodiscard]] const KvSequence* find(Slot slot) const {
+    return has(slot) ? &sequences_[index(slot)] : nullptr;
   }
+  [[nodiscard]] KvSequence* find(Slot slot) { return has(slot) ? &sequences_[index(slot)] : nullptr; }
   /// The table of a block; null if it is gone.
   [[nodiscard]] BlockTable* table(const BlockRef& ref) {
     if (ref.slot >= sequences_.size() || sequences_[ref.slot].generation != ref.generation) return nullptr;
@@ -218,6 +219,7 @@ class KvSequences {
   }
 
  private:
+  [[nodiscard]] bool has(Slot slot) const { return index(slot) < sequences_.size() && sequences_[index(slot)].present; }
   [[nodiscard]] DepartedSequence* departed(const BlockRef& ref) {
     for (DepartedSequence& one : departed_)
       if (one.generation == ref.generation) return &one;

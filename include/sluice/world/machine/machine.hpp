@@ -220,6 +220,7 @@ class Machine final : public TokenWorld {
       core_.schedule.forget_needs();
       settle();
       reconcile(core_, iteration, [this](KvSequence& sequence) { leave(sequence); }, keys_of());
+      if (std::exchange(waits_for_writes_, false)) waits_.await_written(lock);
       gather(core_, iteration,
              [this](const ScheduledRequest& scheduled) { return requests_.tokens(scheduled.row->id); });
       adopt_weights(lock, iteration.view.plan->weights);
@@ -235,7 +236,8 @@ class Machine final : public TokenWorld {
   IterationCost wait(const Iteration& /*iteration*/) override {
     runner_->begin(core_.batch.tokens(), core_.batch.positions());
     {
-      const Lock lock{core_.schedule.mutex};
+      Lock lock{core_.schedule.mutex};
+      if (core_.batch.tokens().empty()) waits_.await_loaded(lock); // nobody computes until one has its KV
       requests_.collect_samples(core_);
       if constexpr (!Device::computes_at_once) rows_.announce(core_, device_.lane(), *runner_);
       runner_->expect(requests_.samples());
@@ -280,10 +282,16 @@ class Machine final : public TokenWorld {
       KvSequence* const sequence = core_.sequences.find(one.slot);
       if (sequence == nullptr || sequence->id != one.id) continue; // it has no KV
       sequence->kept = one;
+      waits_for_writes_ = waits_for_writes_ || one.waited;
       sequence->pinned_until = one.pins_for > Seconds{0} ? now() + one.pins_for : Seconds{0};
     }
   }
   void released(Seconds /*until*/) override {}
+  [[nodiscard]] bool has_loaded(Slot slot) const override {
+    const std::lock_guard lock{core_.schedule.mutex};
+    const KvSequence* const sequence = core_.sequences.find(slot);
+    return sequence == nullptr || sluice::has_loaded(core_, *sequence);
+  }
   [[nodiscard]] BlockNames block_names() override {
     return {this, [](void* of, RequestId id, std::size_t count, std::vector<BlockKey>& keys) {
               auto& own = *static_cast<Machine*>(of);
@@ -501,6 +509,7 @@ class Machine final : public TokenWorld {
   LayerRows rows_;
   LayerWeights weights_; ///< of the layer being launched
   bool loaded_ = false;
+  bool waits_for_writes_ = false; ///< the next iteration begins when the host tier has what the last one computed
   /// Nothing moves during the iteration: a device that runs behind its launches gets all layers as one, with one
   /// ticket.
   bool together_ = false;

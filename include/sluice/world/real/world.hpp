@@ -72,6 +72,8 @@ class BackendWorld {
   [[nodiscard]] virtual std::optional<Replacement> host_tier_evicts() const { return std::nullopt; }
   /// What stays of these requests' KV on the host.
   virtual void keep(std::span<const KeptKv> /*kept*/) {}
+  /// Whether all KV of a running request that loads before it computes (`LoadMode::ahead`) is on the device.
+  [[nodiscard]] virtual bool has_loaded(Slot /*slot*/) const { return true; }
   /// The keys of the blocks that its device keeps when their requests have left; of nothing if it keeps none.
   [[nodiscard]] virtual BlockNames block_names() { return {}; }
   /// Tokens that were due by `until` were released.
@@ -146,6 +148,7 @@ class RealBackend {
     return world_ == nullptr ? std::nullopt : world_->host_tier_evicts();
   }
   void keep(std::span<const KeptKv> kept) { world_->keep(kept); }
+  [[nodiscard]] bool has_loaded(Slot slot) const { return world_->has_loaded(slot); }
   [[nodiscard]] BlockNames block_names() const { return world_ == nullptr ? BlockNames{} : world_->block_names(); }
   void released(Seconds until) { world_->released(until); }
   void async(void (*work)(void*), void* what) { world_->async(work, what); }

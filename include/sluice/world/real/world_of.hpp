@@ -87,6 +87,7 @@ class WorldOf : public BackendWorld {
   void keep(std::span<const KeptKv> kept) override {
     if constexpr (KeepsKv<Base>) base_.keep(kept);
   }
+  [[nodiscard]] bool has_loaded(Slot slot) const override { return detail::has_loaded(base_, slot); }
   [[nodiscard]] BlockNames block_names() override {
     if constexpr (KeepsReleased<Base>) return base_.block_names();
     return {};
