@@ -5,6 +5,11 @@
 
 #include "identity/eigen/trials.hpp"
 
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 namespace sluice::testing {
 
 TEST_CASE("a prefix found on the device changes no token and no logit, whatever was computed in between") {
@@ -32,6 +37,75 @@ TEST_CASE("systems with a device's prefix cache above a host tier change none, e
   (void)check(stepped(&real<Continuum>), 185); // never copies: its pins are on the device
   CHECK(check(&real<VllmOffload>, 186) > 0);   // requests wait for loads
   CHECK(check(&real<AdaptiveOffload>, 187) >= 0);
+}
+
+namespace {
+
+/// What each request finds in a simulation with a clock that every iteration advances by `step`.
+std::vector<std::int64_t> simulated(const RealTrial& trial, std::int64_t kv_blocks, Seconds step) {
+  using E = With<VllmPrefixCaching, SmallCost, BasicSimulated<FixedDuration>, Summary>;
+  Expected<E> made = E::make({.limits = trial.limits,
+                              .geometry = {trial.layers(), Bytes{1024}, Bytes{0}},
+                              .device_blocks = LayerBlocks{kv_blocks},
+                              .host_blocks = LayerBlocks{trial.host_blocks},
+                              .backend = BasicSimulated<FixedDuration>{FixedDuration{step}}});
+  REQUIRE(made);
+  E& engine = *made;
+  for (std::size_t next = 0;;) {
+    for (; next < trial.prompts.size() && trial.arrivals[next] <= engine.now().count(); ++next) {
+      RequestSpec spec;
+      spec.arrival = Seconds{trial.arrivals[next]};
+      spec.prompt = Tokens{std::ssize(trial.prompts[next])};
+      spec.output = Tokens{trial.outputs[next]};
+      std::vector<RecordKey> named;
+      prefix_keys(trial.prompts[next], trial.limits.block_tokens.count(), 0, named);
+      std::vector<BlockKey> keys;
+      for (const RecordKey& key : named) keys.push_back(block_key(key));
+      REQUIRE(engine.submit(spec, keys));
+    }
+    if (engine.step() == Stepped::ran) continue;
+    if (next == trial.prompts.size()) break;
+    engine.idle_until(Seconds{trial.arrivals[next]});
+  }
+  std::vector<std::int64_t> found;
+  for (const auto& record : engine.observed<Summary>().requests) found.push_back(record.found.count());
+  return found;
+}
+
+} // namespace
+
+TEST_CASE("on one schedule a real device finds what a simulated one finds, to the token") {
+  constexpr Seconds step{3e-4};
+  Random random(211);
+  std::int64_t all = 0, preempted = 0;
+  for (int round = 0; round < 16; ++round) {
+    CAPTURE(round);
+    RealTrial trial = this_device().draw(random);
+    std::vector<std::vector<std::int32_t>> beginnings(2);
+    for (auto& beginning : beginnings)
+      for (std::uint64_t length = 8 + random.below(40); length > 0; --length)
+        beginning.push_back(static_cast<std::int32_t>(random.below(64)));
+    trial.prompts.clear();
+    trial.outputs.clear();
+    trial.arrivals.clear();
+    for (std::size_t i = 0; i < 12; ++i) {
+      const auto& beginning = beginnings[random.below(2)];
+      const auto shared = static_cast<std::ptrdiff_t>(random.below(beginning.size() + 1));
+      std::vector<std::int32_t> prompt(beginning.begin(), beginning.begin() + shared);
+      for (std::uint64_t own = 4 + random.below(12); own > 0; --own)
+        prompt.push_back(static_cast<std::int32_t>(random.below(64)));
+      trial.prompts.push_back(std::move(prompt));
+      trial.outputs.push_back(static_cast<std::int64_t>(1 + random.below(14)));
+      trial.arrivals.push_back(step.count() * static_cast<double>(3 * i + random.below(3)));
+    }
+    const std::int64_t kv = trial.largest() + static_cast<std::int64_t>(random.below(2)) * trial.all() / 3;
+    const RealResult result = this_device().run(trial, kv, stepped(&real<VllmPrefixCaching>, step), {}, random, {});
+    CHECK(result.found_on_device == simulated(trial, kv, step));
+    for (const std::int64_t tokens : result.found_on_device) all += tokens;
+    preempted += result.preempted;
+  }
+  CHECK(all > 0);
+  CHECK(preempted > 0);
 }
 
 TEST_CASE("cancelled requests leave their blocks to be found, and copies that fail spoil none") {
