@@ -47,10 +47,9 @@ SLUICE_INLINE void load_from_host(const Core& core, RequestRow& request, Moves& 
   moves.to_device += all;
   if (request.load_mode == LoadMode::layerwise)
     moves.streams.push_back({LayerSet::all(core.geometry.layers), static_cast<double>(blocks), {}});
-  if (request.load_mode == LoadMode::whole) {
+  else
     moves.urgent_blocks += static_cast<double>(all.count());
-    moves.first_blocks += static_cast<double>(all.count());
-  }
+  if (request.load_mode == LoadMode::whole) moves.first_blocks += static_cast<double>(all.count());
   request.waits = request.load_mode == LoadMode::ahead;
   request.loading = Tokens{0};
 }
