@@ -143,17 +143,12 @@ concept NoRoleTwice = no_role_twice<List>(roles::OnePerEngine{});
 template <class C>
 concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::places_layers;
 
-/// The first tier gets what the device overwrites.
-template <class P>
-concept WritesEvicted = Caches<P> && P::writes == Writes::evicted;
-
 /// A policy finds released blocks only on a device that keeps them. A real one keeps them where they are, so its memory
-/// is not weights' from time to time; it is told of blocks when an iteration begins, so nothing is decided before; and
-/// its host cannot get what is about to be overwritten.
+/// is not weights' from time to time; and it is told of blocks when an iteration begins, so nothing is decided before.
 template <class C>
 concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type> ||
     (KeepsReleased<typename C::backend_type> && std::same_as<typename C::weights_type, ResidentWeights> &&
-     !C::lookahead_type::ahead && !WritesEvicted<typename C::caching_type>);
+     !C::lookahead_type::ahead);
 
 /// A request that finds released blocks takes them for KV of all layers on the device. (A Placement without
 /// places_layers that moves all layers of a request is refused when it makes such a plan.)
@@ -186,6 +181,9 @@ concept StatesFit =
     !KeepsStates<typename C::placement_type> || (std::same_as<typename C::replan_type, EveryStep> &&
                                                  !C::lookahead_type::ahead && !C::retention_type::finds_released);
 
+/// The first tier gets what the device overwrites.
+template <class P>
+concept WritesEvicted = Caches<P> && P::writes == Writes::evicted;
 /// Only blocks that can still be found when they are overwritten can be written then. (Where a real backend's device
 /// keeps nothing of ended requests, their blocks count as overwritten when they end.)
 template <class C>
@@ -245,8 +243,8 @@ consteval auto explain_pairs() {
                   "none: use PerLayer or LayerGroups<F>, or a Placement with places_layers = false");
     static_assert(ReleasedBlocksStay<C>,
                   "sluice: this Retention policy (KeepUntilOverwritten) finds released blocks, which a real-time backend "
-                  "keeps only if it says so (keeps_released = true), beside weights that stay (ResidentWeights), without "
-                  "a Lookahead, and if its host gets blocks before they are overwritten (not Writes::evicted)");
+                  "keeps only if it says so (keeps_released = true), beside weights that stay (ResidentWeights), and "
+                  "without a Lookahead");
     static_assert(
         ReleasedBlocksAreWhole<C>,
         "sluice: this Retention policy finds released blocks (KeepUntilOverwritten), which must have KV of all "

@@ -209,7 +209,10 @@ void BasicEngine<C>::keep_on_host(std::span<const Claim> ran, std::span<const Sl
       RequestRow request = core_.row(slot);
       request.phase = Phase::ended;
       KeptKv& kept = kept_.emplace_back(KeptKv{.slot = slot, .id = request.id});
-      if constexpr (asks_write) kept.tokens = caching.write(&policies_, view, request);
+      if constexpr (asks_write)
+        kept.tokens = caching.write(&policies_, view, request);
+      else if constexpr (C::retention_type::finds_released) // it goes when its blocks are taken
+        kept.tokens = Tokens{0};
       const Worth worth = caching.worth(&policies_, view, request);
       kept.worth = worth.score;
       kept.session = request.spec.session;

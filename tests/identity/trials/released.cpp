@@ -37,6 +37,7 @@ TEST_CASE("systems with a device's prefix cache above a host tier change none, e
   (void)check(stepped(&real<Continuum>), 185); // never copies: its pins are on the device
   CHECK(check(&real<VllmOffload>, 186) > 0);   // requests wait for loads
   CHECK(check(&real<AdaptiveOffload>, 187) >= 0);
+  CHECK(check(&real<HiCacheBack>, 188) > 0); // what is overwritten goes to the host
 }
 
 namespace {
@@ -120,6 +121,12 @@ TEST_CASE("chunks that are written and loaded in the step itself, which waits fo
   };
   CHECK(check_turns(&real<With<VllmPrefixCaching, Small>>, 201, 8, 1.2).found > 0);
   CHECK(check_turns(&real<With<VllmSwap, Small>>, 202, 8, 1.2, 12, 0.05).found > 0);
+}
+
+TEST_CASE("what a taken block held reaches the host before it is overwritten, or does not count") {
+  CHECK(check_turns(&real<HiCacheBack>, 206, 8, 0.6).found > 0);
+  CHECK(check_turns(&real<HiCacheBack>, 207, 8, 1.0, 10).found > 0);
+  CHECK(check_turns(&real<HiCacheBack>, 208, 10, 1.0, 0, 0.05).found > 0);
 }
 
 TEST_CASE("a request that loads before it computes waits, alone or beside others") {

@@ -21,14 +21,14 @@ TEST_CASE("a number has the blocks that were computed last, until it is taken, a
   table.grow(2);
   REQUIRE(store.take(table, 0, 2) == 2);
   const std::int32_t first = table[0].device;
-  released.put(5, {1, 2}, {first, first + 1});
+  released.put(5, {{1, 2}, {first, first + 1}, {}});
   CHECK(released.find(5, {1, 3}) == nullptr);
   CHECK(released.find(4, {1, 2}) == nullptr);
   CHECK(released.find(6, {1, 2}) == nullptr);
   REQUIRE(released.find(5, {1, 2}) != nullptr);
   table.each(0, 2, [&](BlockRun& run) { store.step(run, BlockEvent::release); });
   CHECK(store.device_used() == LayerBlocks{2}); // the number's
-  released.put(5, {1, 4}, {first, first + 1});  // the same bytes may be named anew
+  released.put(5, {{1, 4}, {first, first + 1}, {}}); // the same bytes may be named anew
   CHECK(released.find(5, {1, 2}) == nullptr);
   CHECK(store.device_used() == LayerBlocks{2});
   released.forget(5);
@@ -53,7 +53,7 @@ TEST_CASE("a block is free when neither a sequence nor a number holds it, in wha
     const auto number = static_cast<std::uint32_t>(random.below(10));
     if (table.size() > 0 && random.below(2) == 0) { // it leaves, and may be found by a number
       if (table[0].exists() && random.below(3) > 0) {
-        released.put(number, {number, 0}, {table[0].device});
+        released.put(number, {{number, 0}, {table[0].device}, {}});
         numbers[number] = table[0].device;
       }
       table.each(0, table.size(), [&](BlockRun& run) { store.step(run, BlockEvent::release); });

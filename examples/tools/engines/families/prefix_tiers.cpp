@@ -17,7 +17,7 @@ System hicache() {
   return entry<sluice::HiCache>("HiCache", "SGLang's HiCache: written behind, loaded layer by layer");
 }
 System hicache_back() {
-  return simulated_entry<sluice::HiCacheBack>("HiCacheBack", "HiCache that writes what the device overwrites");
+  return entry<sluice::HiCacheBack>("HiCacheBack", "HiCache that writes what the device overwrites");
 }
 System hicache_if_faster() {
   return entry<sluice::HiCacheIfFaster>("HiCacheIfFaster", "HiCache that loads what is slower to compute");

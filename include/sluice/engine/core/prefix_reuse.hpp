@@ -238,8 +238,12 @@ class PrefixReuse {
 
   // For a real backend, which has the blocks -------------------------------------------------------------------------
 
-  /// From now on the backend names blocks, of prompts and answers, and is told which are taken.
-  void name_by(const BlockNames& names) { names_ = names; }
+  /// From now on the backend names blocks, of prompts and answers, and is told which are taken. `to_host`: its host gets
+  /// their content before.
+  void name_by(const BlockNames& names, bool to_host) {
+    names_ = names;
+    taken_go_to_host_ = to_host;
+  }
   [[nodiscard]] bool named() const { return names_.of != nullptr; }
   /// What the backend carries out; valid until a request changes. Without names it is told nothing.
   [[nodiscard]] SharedBlocks shared() const {
@@ -250,7 +254,7 @@ class PrefixReuse {
               if (index(slot) >= holdings.size()) return {};
               return {holdings[index(slot)].table.blocks, holdings[index(slot)].table.sealed};
             },
-            taken_};
+            taken_, taken_go_to_host_};
   }
   /// The backend knows of the blocks that were taken.
   void forget_taken() { taken_.clear(); }
@@ -308,6 +312,7 @@ class PrefixReuse {
   bool notes_overwritten_ = false;
   std::uint64_t engine_ = 0;
   BlockNames names_;
+  bool taken_go_to_host_ = false;
   std::vector<std::uint32_t> taken_; ///< since `forget_taken`, if the backend is told
 };
 

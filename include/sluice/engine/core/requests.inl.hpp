@@ -350,7 +350,10 @@ SLUICE_INLINE void end_load(Core& core, Slot slot) {
   if (core.policies->is.finds_released) core.prefix.seal(slot, request.computed, core.limits.block_tokens);
 }
 
-SLUICE_INLINE void name_blocks(Core& core, const BlockNames& names) { core.prefix.name_by(names); }
+SLUICE_INLINE void name_blocks(Core& core, const BlockNames& names) {
+  const CachingTable* const caching = core.policies->caching;
+  core.prefix.name_by(names, caching != nullptr && caching->writes == Writes::evicted);
+}
 
 SLUICE_INLINE void tell_taken(Core& core) { core.prefix.forget_taken(); }
 

@@ -27,6 +27,7 @@ struct SharedBlocks {
   const void* of = nullptr; ///< null: requests share no blocks on the device
   Table (*table)(const void* of, Slot slot) = nullptr;
   std::span<const std::uint32_t> taken{}; ///< since the last iteration: their content will be overwritten
+  bool taken_go_to_host = false;          ///< before they are (`Writes::evicted`)
 
   [[nodiscard]] bool exist() const { return of != nullptr; }
   [[nodiscard]] Table held(Slot slot) const { return table(of, slot); }

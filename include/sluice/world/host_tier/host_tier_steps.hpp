@@ -94,6 +94,26 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
                         salt);
 }
 
+/// A number is taken whose content goes to the host tier before it is overwritten, if the tier does not have it.
+inline void depart_taken(MachineCore& core, std::uint32_t number) {
+  ReleasedBlocks::Entry entry = core.released.take(number);
+  if (entry.device.empty()) return;
+  if (!core.tier.exists() || core.tier.holds(entry.key) || core.tier.reserve(1, 0) == 0) {
+    for (const std::int32_t block : entry.device) core.store.give_up(block);
+    return;
+  }
+  std::vector<BlockTable> tables(static_cast<std::size_t>(core.layers));
+  DepartedSequence& gone = core.sequences.depart(entry.key, std::move(entry.tokens), std::move(tables));
+  for (int layer = 0; layer < core.layers; ++layer) {
+    BlockTable& table = gone.tables[static_cast<std::size_t>(layer)];
+    table.grow(1);
+    table[0].device = entry.device[static_cast<std::size_t>(layer)];
+    table[0].tokens = static_cast<std::uint16_t>(core.block_tokens);
+    core.store.step(table[0], BlockEvent::take);
+    core.schedule.evict({BlockRef::nobody, layer, 0, gone.generation}, table[0]);
+  }
+}
+
 /// The bytes of a host block, for threads that read or write them without a copy over the link.
 using HostBlock = std::function<std::span<std::byte>(std::int32_t)>;
 
@@ -108,12 +128,15 @@ struct SettledBlock {
 template <class Added>
 void settle(MachineCore& core, Seconds now, const Added& added) {
   std::vector<DepartedSequence>& departed = core.sequences.departed();
-  for (std::size_t i = departed.size(); i-- > 0;) {
+  for (std::size_t i = 0; i < departed.size();) { // in their order: what left last is the most recent
     DepartedSequence& one = departed[i];
     bool there = true;
     for (const BlockTable& table : one.tables)
       for (const BlockRun& run : table.runs()) there = there && (!run.exists() || run.on_host());
-    if (!there && !one.lost) continue;
+    if (!there && !one.lost) {
+      ++i;
+      continue;
+    }
     const auto count = static_cast<std::int64_t>(one.keys.size());
     if (one.lost) {
       for (BlockTable& table : one.tables)

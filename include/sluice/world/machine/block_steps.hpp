@@ -12,6 +12,7 @@
 #include "sluice/world/machine/kv_needs.hpp"
 #include "sluice/world/machine/link_schedule.hpp"
 #include "sluice/world/machine/machine_core.hpp"
+#include "sluice/world/machine/token_requests.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -163,23 +164,24 @@ inline void find_rebuilt(const MachineCore& core, ScheduledRequest& scheduled, c
 }
 
 /// What a sequence has computed others can find by its blocks' numbers from now on, whether it stays or not.
-/// `keys_of(id, count)`: the keys of a request's first blocks.
-template <class KeysOf>
-void publish(MachineCore& core, KvSequence& sequence, const KeysOf& keys_of) {
+inline void publish(MachineCore& core, KvSequence& sequence, TokenRequests& requests) {
   const auto full = static_cast<std::size_t>(sequence.computed / core.block_tokens);
   const std::size_t end = std::min(full, sequence.numbers.size());
   if (sequence.lost || sequence.published >= end) return;
-  const std::span<const RecordKey> keys = keys_of(sequence.id, end);
+  const std::span<const RecordKey> keys = requests.keys(sequence.id, end, core.block_tokens);
   for (; sequence.published < keys.size(); ++sequence.published) {
-    std::vector<std::int32_t> device;
+    ReleasedBlocks::Entry entry{keys[sequence.published], {}, {}};
     const auto block = static_cast<std::int64_t>(sequence.published);
     for (int layer = 0; layer < core.layers; ++layer) {
       const BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
       const BlockRun& run = table.runs()[table.find(block)];
       if (!run.state.readable()) return;
-      device.push_back(run.device + static_cast<std::int32_t>(block) - run.first);
+      entry.device.push_back(run.device + static_cast<std::int32_t>(block) - run.first);
     }
-    core.released.put(sequence.numbers[sequence.published], keys[sequence.published], std::move(device));
+    const auto own = requests.tokens(sequence.id).subspan(static_cast<std::size_t>(block * core.block_tokens),
+                                                          static_cast<std::size_t>(core.block_tokens));
+    entry.tokens.assign(own.begin(), own.end());
+    core.released.put(sequence.numbers[sequence.published], std::move(entry));
   }
 }
 
@@ -212,16 +214,15 @@ inline bool adopt_released(MachineCore& core, KvSequence& sequence, Slot slot, s
 
 /// A sequence joins, or grows: it takes note of its blocks' numbers, and starts with what it has found on the device and
 /// what the host tier keeps for it.
-template <class KeysOf>
-void start_with_found(MachineCore& core, const SharedBlocks& shared, const RequestRow& row, Slot slot,
-                      KvSequence& sequence, const KeysOf& keys_of) {
+inline void start_with_found(MachineCore& core, const SharedBlocks& shared, const RequestRow& row, Slot slot,
+                             KvSequence& sequence, TokenRequests& requests) {
   std::int64_t found = 0;
   if (shared.exist()) {
     const SharedBlocks::Table table = shared.held(slot);
     sequence.numbers.assign(table.numbers.begin(), table.numbers.end());
     if (sequence.computed == 0 && row.computed.count() > 0 && table.sealed > 0) {
       found = static_cast<std::int64_t>(table.sealed);
-      (void)adopt_released(core, sequence, slot, table.sealed, keys_of(row.id, table.sealed));
+      (void)adopt_released(core, sequence, slot, table.sealed, requests.keys(row.id, table.sealed, core.block_tokens));
       sequence.computed = found * core.block_tokens;
     }
   }
@@ -233,14 +234,15 @@ void start_with_found(MachineCore& core, const SharedBlocks& shared, const Reque
 } // namespace detail
 
 /// Calls `leave(sequence)` for requests that are gone, restarts dropped ones, lets new ones start with what the device
-/// and the host tier have for them, and evicts blocks of requests that do not compute. `keys_of`: as for `publish`.
-template <class Leave, class KeysOf>
-void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave, const KeysOf& keys_of) {
+/// and the host tier have for them, and evicts blocks of requests that do not compute.
+template <class Leave>
+void reconcile(MachineCore& core, const Iteration& iteration, TokenRequests& requests, const Leave& leave) {
   const SharedBlocks& shared = iteration.shared;
   if (shared.exist()) { // before a number is taken whose request has computed it in the last iteration
     core.released.use();
-    core.sequences.for_each([&](Slot, KvSequence& sequence) { publish(core, sequence, keys_of); });
-    for (const std::uint32_t number : shared.taken) core.released.forget(number);
+    core.sequences.for_each([&](Slot, KvSequence& sequence) { publish(core, sequence, requests); });
+    for (const std::uint32_t number : shared.taken)
+      shared.taken_go_to_host ? depart_taken(core, number) : core.released.forget(number);
   }
   const View& view = iteration.view;
   constexpr std::uint8_t alive = 1, computing = 2, hosted = 4;
@@ -271,7 +273,7 @@ void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave
                                                                    : detail::ComputesBy::none;
       if (sequence.computed == 0 && row.spec.session != 0) unpin_session(core, row.spec.session); // it joins
       if (row.computed.count() < sequence.computed) core.sequences.drop(sequence);
-      detail::start_with_found(core, shared, row, slot, sequence, keys_of);
+      detail::start_with_found(core, shared, row, slot, sequence, requests);
       detail::adopt_plan(core, row, sequence, computes);
       if (computes != detail::ComputesBy::host) detail::reconcile_blocks(core, row, sequence, computes);
       reconcile_hidden(core, row, sequence, computes == detail::ComputesBy::device);

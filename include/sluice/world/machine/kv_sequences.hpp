@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -88,6 +89,8 @@ struct DepartedSequence {
 
 /// Names a block while other threads work on it; it may be gone by the time it is looked up.
 struct BlockRef {
+  static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max(); ///< of blocks that no request has
+
   std::uint32_t slot = 0;
   std::int32_t layer = 0; ///< from L on: hidden states
   std::int32_t block = 0;
@@ -208,6 +211,15 @@ class KvSequences {
     for (std::size_t layer = 0; layer < layers_; ++layer) gone.tables.push_back(std::exchange(one.tables[layer], {}));
     departed_.push_back(std::move(gone));
     leave(one);
+  }
+  /// Blocks that no request has go to the host, as those of one that has left.
+  DepartedSequence& depart(const RecordKey& key, std::vector<std::int32_t> tokens, std::vector<BlockTable> tables) {
+    DepartedSequence gone;
+    gone.generation = ++generations_;
+    gone.keys = {key};
+    gone.tokens = std::move(tokens);
+    gone.tables = std::move(tables);
+    return departed_.emplace_back(std::move(gone));
   }
   [[nodiscard]] std::vector<DepartedSequence>& departed() { return departed_; }
   /// Slots that have ever had a sequence.

@@ -219,7 +219,7 @@ class Machine final : public TokenWorld {
       Lock lock{core_.schedule.mutex};
       core_.schedule.forget_needs();
       settle();
-      reconcile(core_, iteration, [this](KvSequence& sequence) { leave(sequence); }, keys_of());
+      reconcile(core_, iteration, requests_, [this](KvSequence& sequence) { leave(sequence); });
       if (std::exchange(waits_for_writes_, false)) waits_.await_written(lock);
       gather(core_, iteration,
              [this](const ScheduledRequest& scheduled) { return requests_.tokens(scheduled.row->id); });
@@ -327,12 +327,9 @@ class Machine final : public TokenWorld {
 
   // The caller of these two holds the schedule's mutex.
 
-  [[nodiscard]] auto keys_of() {
-    return [this](RequestId id, std::size_t count) { return requests_.keys(id, count, core_.block_tokens); };
-  }
   /// A request leaves its slot. If its tokens are still known, the host tier gets its KV.
   void leave(KvSequence& sequence) {
-    if (core_.released.used()) publish(core_, sequence, keys_of());
+    if (core_.released.used()) publish(core_, sequence, requests_);
     const TokenRequest* const request = core_.tier.exists() ? requests_.find(sequence.id) : nullptr;
     if (request == nullptr)
       core_.sequences.leave(sequence);

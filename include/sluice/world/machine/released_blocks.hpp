@@ -25,6 +25,7 @@ class ReleasedBlocks {
   struct Entry {
     RecordKey key;                    ///< of its tokens and all before them
     std::vector<std::int32_t> device; ///< by layer; empty: there is none
+    std::vector<std::int32_t> tokens; ///< its own
   };
 
   explicit ReleasedBlocks(KvStore& store) : store_(&store) {}
@@ -33,12 +34,16 @@ class ReleasedBlocks {
   [[nodiscard]] bool used() const { return used_; }
   void use() { used_ = true; }
 
-  /// The device blocks of a number have been computed.
-  void put(std::uint32_t number, const RecordKey& key, std::vector<std::int32_t> device) {
-    for (const std::int32_t block : device) store_->hold(block);
+  /// The device blocks of a number have been computed, of these tokens.
+  void put(std::uint32_t number, Entry entry) {
+    for (const std::int32_t block : entry.device) store_->hold(block);
     if (number >= entries_.size()) entries_.resize(number + 1);
     forget(number);
-    entries_[number] = {key, std::move(device)};
+    entries_[number] = std::move(entry);
+  }
+  /// Takes what a number has, if anything: who calls it holds the device blocks from now on.
+  [[nodiscard]] Entry take(std::uint32_t number) {
+    return number < entries_.size() ? std::exchange(entries_[number], {}) : Entry{};
   }
   /// A number's content will be overwritten.
   void forget(std::uint32_t number) {

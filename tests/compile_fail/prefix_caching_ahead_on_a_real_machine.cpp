@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real device is told which blocks are overwritten when they are: there is no time to write them to the host.
+// A real device is told which blocks requests share when an iteration begins: a decision made before would find others.
 // sentences: 1
 // says: this Retention policy .KeepUntilOverwritten. finds released blocks, which a real-time backend
 #include "sluice/engine/engine.hpp"
-#include "sluice/engine/systems/prefix_tiers.hpp"
+#include "sluice/engine/systems/vllm.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/world/cpu/cpu.hpp"
 
 #ifdef GOOD
-using System = sluice::HiCache;
+using System = sluice::VllmPrefixCaching;
 #else
-using System = sluice::HiCacheBack;
+using System = sluice::With<sluice::VllmPrefixCaching, sluice::OneStepAhead>;
 #endif
 
 using OnMachine = sluice::With<System, sluice::Cpu>;
