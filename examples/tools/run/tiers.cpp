@@ -86,7 +86,8 @@ Status add_tiers(const Options& options, const ModelWeights& weights, const Loca
                       fmt::format("this machine has {} of memory", exact_bytes(physical_memory().count())),
                       "less than that");
   setup.tier_blocks = LayerBlocks{token_blocks * layers};
-  setup.tier_evicts = options.host_evict.value_or(setup.tier_evicts);
+  const Expected<const engines::System*> system = find_system(options.system);
+  setup.tier_evicts = options.host_evict.value_or(system ? (*system)->evicts : setup.tier_evicts);
   if (options.host_pin_share) setup.tier_pin_share = *options.host_pin_share / 100.0;
   if (!options.disk_cache) return {};
   const std::int64_t record = static_cast<std::int64_t>(record_head_bytes + record_tail_bytes) +

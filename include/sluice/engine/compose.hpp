@@ -163,12 +163,6 @@ concept TiersFit = !has_tiers<C> || (!C::retention_type::keeps_hidden && !C::ret
 template <class C>
 concept LoadsWhereItCan = !LoadsBeside<typename C::caching_type> || !is_real_time<typename C::backend_type>;
 
-/// Its disk gets what its host gets.
-template <class P>
-concept WritesOnMachine = !Caches<P> || P::feed == Feed::written;
-template <class C>
-concept WritesWhereItCan = !is_real_time<typename C::backend_type> || WritesOnMachine<typename C::caching_type>;
-
 /// A block in a tier has all layers. Rejected: to write a block without the layers that are rebuilt; who finds it would
 /// have to rebuild them, too, whatever its plan is.
 template <class C>
@@ -198,7 +192,7 @@ concept DecidesWhereItCan =
 template <class C>
 concept RolesFit =
     LayersFitLayout<C> && ReleasedBlocksStay<C> && ReleasedBlocksAreWhole<C> && TiersFit<C> && TiersHaveAllLayers<C> &&
-    StatesFit<C> && LoadsWhereItCan<C> && WritesWhereItCan<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
+    StatesFit<C> && LoadsWhereItCan<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
 
 template <class List>
 inline constexpr bool all_meet_contract = false;
@@ -256,10 +250,6 @@ consteval auto explain_pairs() {
     static_assert(LoadsWhereItCan<C>,
                   "sluice: this Caching policy (MeetInTheMiddle) loads beside the computation, and a real-time backend "
                   "only layer by layer: use another one, such as IfFaster, or a simulated backend");
-    static_assert(
-        WritesWhereItCan<C>,
-        "sluice: this Caching policy feeds lower tiers with less than is written; a real-time backend's disk gets all "
-        "that its host gets: use Feed::written");
     static_assert(
         TiersHaveAllLayers<C>,
         "sluice: this Placement rebuilds layers (rebuilds = true), of which a tier would have no copy: use one "

@@ -112,6 +112,10 @@ Status BasicEngine<C>::check(const Config& config) {
       // Of a host without limits, and of one whose limits differ from what a policy that scales makes of them.
       for (const Tier& host : {Tier{.replacement = *evicts}, detail::odd_tier(*evicts)})
         if (status.ok()) status = detail::check_host_tier(*evicts, host, reached_by<typename C::caching_type>(host));
+  if constexpr (keeps_on_host<C>) {
+    if constexpr (C::caching_type::feed != Feed::written && requires { config.backend.has_disk(); })
+      if (status.ok() && config.backend.has_disk()) status = detail::feeds_otherwise();
+  }
   return status;
 }
 

@@ -27,7 +27,7 @@ System hicache_within_slos() {
                                                     "HiCache that loads what keeps TTFT and everybody's TBT");
 }
 System kvbm() {
-  return simulated_entry<sluice::Kvbm>("Kvbm", "Dynamo's KVBM: to the host, and to a disk when used again");
+  return entry<sluice::Kvbm>("Kvbm", "Dynamo's KVBM: to the host, and to a disk when used again");
 }
 System mooncake_store() {
   return simulated_entry<sluice::MooncakeStore>("MooncakeStore",
@@ -43,7 +43,7 @@ System orbitflow_cached() {
 }
 
 System cached_attention() {
-  return simulated_entry<sluice::CachedAttention>("CachedAttention",
+  return entry<sluice::CachedAttention>("CachedAttention",
                                                   "CachedAttention: fetched and kept for requests that wait");
 }
 System adaptive_offload() {
@@ -60,7 +60,7 @@ System infercept() {
 }
 
 System kv_flow() {
-  return simulated_entry<sluice::KvFlow>("KvFlow",
+  return entry<sluice::KvFlow>("KvFlow",
                                          "KVFlow's idea: keeps and fetches what clients announce the soonest");
 }
 System hicache_hints() {

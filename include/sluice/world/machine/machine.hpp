@@ -275,6 +275,7 @@ class Machine final : public TokenWorld {
   [[nodiscard]] std::optional<Replacement> host_tier_evicts() const override {
     return core_.tier.exists() ? std::optional{core_.setup.tier_evicts} : std::nullopt;
   }
+  [[nodiscard]] bool has_disk() const override { return writer_.has_value(); }
   void keep(std::span<const KeptKv> kept) override {
     if (!core_.tier.exists()) return;
     const std::lock_guard lock{core_.schedule.mutex};

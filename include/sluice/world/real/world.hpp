@@ -70,6 +70,8 @@ class BackendWorld {
   virtual void cancelled(Slot slot, std::int64_t submitted) = 0;
   /// Which KV of ended requests leaves the host first; nothing if the host keeps none.
   [[nodiscard]] virtual std::optional<Replacement> host_tier_evicts() const { return std::nullopt; }
+  /// Whether a disk gets what the host keeps of ended requests.
+  [[nodiscard]] virtual bool has_disk() const { return false; }
   /// What stays of these requests' KV on the host.
   virtual void keep(std::span<const KeptKv> /*kept*/) {}
   /// Whether all KV of a running request that loads before it computes (`LoadMode::ahead`) is on the device.
@@ -147,6 +149,7 @@ class RealBackend {
   [[nodiscard]] std::optional<Replacement> host_tier_evicts() const {
     return world_ == nullptr ? std::nullopt : world_->host_tier_evicts();
   }
+  [[nodiscard]] bool has_disk() const { return world_ != nullptr && world_->has_disk(); }
   void keep(std::span<const KeptKv> kept) { world_->keep(kept); }
   [[nodiscard]] bool has_loaded(Slot slot) const { return world_->has_loaded(slot); }
   [[nodiscard]] BlockNames block_names() const { return world_ == nullptr ? BlockNames{} : world_->block_names(); }

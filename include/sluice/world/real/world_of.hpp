@@ -84,6 +84,10 @@ class WorldOf : public BackendWorld {
     if constexpr (KeepsKv<Base>) return base_.host_tier_evicts();
     return std::nullopt;
   }
+  [[nodiscard]] bool has_disk() const override {
+    if constexpr (requires { base_.has_disk(); }) return base_.has_disk();
+    return false;
+  }
   void keep(std::span<const KeptKv> kept) override {
     if constexpr (KeepsKv<Base>) base_.keep(kept);
   }
