@@ -149,6 +149,11 @@ class BasicEngine : public C {
   void move_idle_blocks() {
     if constexpr (has_tiers<C>)
       transfer_.background_blocks = pass_idle_time(core_, now(), transfer_.background_blocks, calls());
+    else if constexpr (pins_on_device<C>)
+      unpin_expired(core_, now());
+    if constexpr (keeps_on_host<C>)
+      for (const Slot slot : core_.requests.running)
+        if (core_.row(slot).waits && detail::has_loaded(backend_, slot)) end_load(core_, slot);
   }
   /// When the next load ends that a request waits for, if no iteration runs until then; `never_due` if there is none.
   /// An engine that is idle with live requests waits for it.

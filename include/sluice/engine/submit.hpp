@@ -54,6 +54,7 @@ template <class C>
     if (!same_blocks) return "its Backend stores blocks of one size";
     if (!std::is_same_v<typename C::weights_type, ResidentWeights>)
       return "its Weights policy streams layers, which its Backend does where they are alike";
+    if (C::retention_type::finds_released) return "its Retention finds blocks of all layers, which its Backend shares";
   }
   constexpr const char* need = detail::first_need<is_real_time<typename C::backend_type>>(typename C::policies{});
   if (need != nullptr) return need;
@@ -78,7 +79,10 @@ BasicEngine<C>::BasicEngine(Checked, Config&& config)
             TierList{config.tier, std::move(config.lower_tiers), config.explains_misses},
             config.cost.link().host_attention_rate.count() > 0 && host_attends(config.backend)),
       policies_(config),
-      backend_(std::move(config.backend)) {}
+      backend_(std::move(config.backend)) {
+  if constexpr (C::retention_type::finds_released && is_real_time<backend_type>)
+    name_blocks(core_, backend_.block_names());
+}
 
 template <class C>
 Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
@@ -115,6 +119,10 @@ Status BasicEngine<C>::check(const Config& config) {
       // Of a host without limits, and of one whose limits differ from what a policy that scales makes of them.
       for (const Tier& host : {Tier{.replacement = *evicts}, detail::odd_tier(*evicts)})
         if (status.ok()) status = detail::check_host_tier(*evicts, host, reached_by<typename C::caching_type>(host));
+  if constexpr (keeps_on_host<C>) {
+    if constexpr (C::caching_type::feed != Feed::written && requires { config.backend.has_disk(); })
+      if (status.ok() && config.backend.has_disk()) status = detail::feeds_otherwise();
+  }
   return status;
 }
 

@@ -4,6 +4,7 @@
 
 #include "sluice/state/memory/group_prefix_cache.hpp"
 #include "sluice/state/memory/prefix_cache.hpp"
+#include "sluice/state/memory/shared_blocks.hpp"
 #include "sluice/state/view/request_row.hpp"
 
 #include <algorithm>
@@ -98,8 +99,11 @@ class PrefixReuse {
     const auto blocks = static_cast<std::size_t>(blocks_for(tokens, block_tokens).count());
     if (groups_)
       groups_->cache.extend(groups_->table(slot), static_cast<std::int64_t>(blocks));
-    else if (blocks > entry.table.blocks.size()) // a load that lost blocks on the way has left their room
-      cache_.extend(entry.table, blocks - entry.table.blocks.size(), notes_overwritten_ ? &overwritten_ : nullptr);
+    else if (const std::size_t had = entry.table.blocks.size(); blocks > had) { // a load that lost blocks on the way
+      cache_.extend(entry.table, blocks - had, notes_overwritten_ ? &overwritten_ : nullptr); // has left their room
+      if (named())
+        taken_.insert(taken_.end(), entry.table.blocks.begin() + static_cast<std::ptrdiff_t>(had), entry.table.blocks.end());
+    }
   }
   /// The request's first `computed` tokens have KV, which others can find from now on.
   void seal(Slot slot, Tokens computed, Tokens block_tokens) {
@@ -232,6 +236,29 @@ class PrefixReuse {
   /// up for its own requests' blocks differ. 0, the default, changes no key.
   void tell_apart(std::uint64_t engine) { engine_ = engine; }
 
+  // For a real backend, which has the blocks -------------------------------------------------------------------------
+
+  /// From now on the backend names blocks, of prompts and answers, and is told which are taken. `to_host`: its host gets
+  /// their content before.
+  void name_by(const BlockNames& names, bool to_host) {
+    names_ = names;
+    taken_go_to_host_ = to_host;
+  }
+  [[nodiscard]] bool named() const { return names_.of != nullptr; }
+  /// What the backend carries out; valid until a request changes. Without names it is told nothing.
+  [[nodiscard]] SharedBlocks shared() const {
+    if (!named()) return {};
+    return {this,
+            [](const void* of, Slot slot) -> SharedBlocks::Table {
+              const auto& holdings = static_cast<const PrefixReuse*>(of)->holdings_;
+              if (index(slot) >= holdings.size()) return {};
+              return {holdings[index(slot)].table.blocks, holdings[index(slot)].table.sealed};
+            },
+            taken_, taken_go_to_host_};
+  }
+  /// The backend knows of the blocks that were taken.
+  void forget_taken() { taken_.clear(); }
+
  private:
   struct Entry {
     std::vector<BlockKey> keys;
@@ -260,9 +287,10 @@ class PrefixReuse {
     const PrefixCache::Found found = cache_.find_held(keys);
     return {static_cast<std::int64_t>(found.blocks), static_cast<std::int64_t>(found.held)};
   }
-  /// The keys of the request's first `count` blocks. Generated blocks get keys of their own.
+  /// The keys of the request's first `count` blocks. Those that nobody names get keys of their own.
   std::span<const BlockKey> keys_of(Slot slot, std::size_t count) {
     Entry& entry = holdings_[index(slot)];
+    if (named() && entry.keys.size() < count) names_.name(names_.of, entry.id, count, entry.keys);
     while (entry.keys.size() < count) {
       BlockKey before = entry.keys.empty() ? BlockKey{} : entry.keys.back();
       if (engine_ != 0) before = next_key(before, engine_);
@@ -283,6 +311,9 @@ class PrefixReuse {
   std::vector<BlockKey> overwritten_;
   bool notes_overwritten_ = false;
   std::uint64_t engine_ = 0;
+  BlockNames names_;
+  bool taken_go_to_host_ = false;
+  std::vector<std::uint32_t> taken_; ///< since `forget_taken`, if the backend is told
 };
 
 } // namespace sluice
