@@ -281,7 +281,8 @@ Status check_machine(Options& options) {
 Status check_repeatable(const Options& options, const std::string& flag) {
   if (options.host_cache > 0)
     return flag_error(flag, "the record does not have what earlier requests left in --host-cache", "one of the two");
-  if (const Expected<const engines::System*> system = find_system(options.system); system && (*system)->finds_released)
+  if (const sluice::Expected<const engines::System*> system = find_system(options.system);
+      system && (*system)->finds_released)
     return flag_error(flag, options.system + " finds KV by its tokens, which a record does not have",
                       "a system whose device keeps nothing of ended requests, such as VllmSwap");
   if (options.profile.empty())
