@@ -129,7 +129,7 @@ struct SentScorer {
     state.holders.add(keys, static_cast<std::uint32_t>(engine), state.sends);
     if (state.holders.full())
       state.holders.sweep(
-          [&](BlockKey /*key*/, std::uint32_t one, std::uint64_t stamp) { return stamp >= state.of[one].oldest(); });
+          [&](KeyHolders::Keys /*keys*/, std::uint32_t one, std::uint64_t stamp) { return stamp >= state.of[one].oldest(); });
   }
 };
 
