@@ -235,7 +235,8 @@ std::string ladder_table(std::span<const StageRow> rows, std::span<const StageRo
       if (!routers.empty()) table.rule();
       routers.push_back(row.router);
     }
-    std::vector<std::string> cells{marked(row.router, row.queue_grows), tidy_text(row.rate), fixed_text(row.tokens_per_s, 0)};
+    std::vector<std::string> cells{marked(row.router, row.queue_grows), tidy_text(row.rate),
+                                   fixed_text(row.tokens_per_s, 0)};
     const StageRow* real = measured_at(row);
     if (!measured.empty()) {
       cells.push_back(real != nullptr ? fixed_text(real->tokens_per_s, 0) : "-");

@@ -61,7 +61,8 @@ class KeyIndex {
   [[nodiscard]] std::size_t bytes() const { return slots_.capacity() * sizeof(Slot); }
   /// Whether it has room for this many blocks.
   [[nodiscard]] bool holds(std::size_t most) const { return places(most) <= slots_.size(); }
-  /// Makes room for this many blocks, and keeps those that it has. Needs no keys: an entry's place follows from its tag.
+  /// Makes room for this many blocks, and keeps those that it has. Needs no keys: an entry's place follows from its
+  /// tag.
   void grow(std::size_t most) {
     KeyIndex larger(most);
     for (const Slot& slot : slots_)
