@@ -31,7 +31,7 @@ SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, c
   }
   plan.made_at_step = -1;
   if (table.is.finds_released) {
-    const bool each = table.tiers != nullptr || table.is.parts_with; // who asks for blocks by themselves
+    const bool each = table.tiers != nullptr || table.is.parts_with; // tiers and parting requests ask for single blocks
     prefix = geometry.alike() ? PrefixReuse{TokenBlocks{kv_capacity.count() / geometry.layers}, each}
                               : PrefixReuse{kv_capacity, geometry.kv(), table.keeps_checkpoint};
   }

@@ -124,7 +124,7 @@ template <class Holders, class Size>
 /// A block that was computed behind another one is found through that one (`Block::next`), so the index has only the
 /// first block of each prompt, and the blocks at which prompts that begin alike part. It is small: a fleet has one for
 /// each of its engines, and indices of all blocks do not fit in a processor's caches together. So keys are looked up
-/// from a prompt's first one on. Where a key is to be found by itself (`has`), the index has all blocks.
+/// from a prompt's first one on. For a cache that must find single keys (`has`), the index has all blocks.
 ///
 /// Every operation costs O(blocks it touches). After construction only a growing table or index allocates.
 class PrefixCache {
