@@ -38,7 +38,8 @@ class PrefixReuse {
   };
 
   PrefixReuse() = default;
-  explicit PrefixReuse(TokenBlocks blocks) : cache_(blocks) {}
+  /// `each`: `finds(BlockKey)` is asked.
+  PrefixReuse(TokenBlocks blocks, bool each) : cache_(blocks, each) {}
   /// For KV in groups. `keeps`: where to keep checkpoints of states.
   PrefixReuse(LayerBlocks room, const KvBlocks& kv, bool (*keeps)(const BlockEnd&))
       : groups_(Groups{GroupPrefixCache(room, kv), {}, keeps}) {}
@@ -72,10 +73,14 @@ class PrefixReuse {
     return changed;
   }
   /// Not for KV in groups, which no tier has.
-  [[nodiscard]] bool finds(BlockKey key) const { return cache_.find({&key, 1}) == 1; }
+  [[nodiscard]] bool finds(BlockKey key) const { return cache_.has(key); }
   /// How many of `keys`, from the first on, can be found.
   [[nodiscard]] std::size_t finds(std::span<const BlockKey> keys) const {
     return groups_ ? groups_->cache.find(keys) : cache_.find(keys);
+  }
+  /// Whether a prompt that begins with `keys` may find what follows them.
+  [[nodiscard]] bool may_find(std::span<const BlockKey> keys) const {
+    return groups_ ? groups_->cache.may_find(keys) : cache_.find(keys) == keys.size();
   }
   /// The request joins: it takes the found blocks before any request takes a free block.
   void attach(Slot slot, const RequestRow& row, Tokens block_tokens) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -42,21 +43,8 @@ class KeyIndex {
   }
   /// Begins to load what `find` needs.
   void prefetch(BlockKey key) const { __builtin_prefetch(&slots_[home(tag(key))]); }
-  /// Adds a key unless it is there. Returns whether it was added.
-  template <class KeyOf>
-  bool add_new(BlockKey key, std::uint32_t block, KeyOf&& key_of) {
-    std::size_t at = home(tag(key));
-    for (; slots_[at].block != nobody; at = after(at))
-      if (slots_[at].tag == tag(key) && key_of(slots_[at].block) == key) return false;
-    slots_[at] = {block, tag(key)};
-    return true;
-  }
   /// Adds a key that is not there.
-  void add(BlockKey key, std::uint32_t block) {
-    std::size_t at = home(tag(key));
-    while (slots_[at].block != nobody) at = after(at);
-    slots_[at] = {block, tag(key)};
-  }
+  void add(BlockKey key, std::uint32_t block) { place({block, tag(key)}); }
   /// Removes the key of `block`, which is there.
   void remove(BlockKey key, std::uint32_t block) {
     std::size_t hole = home(tag(key));
@@ -73,12 +61,25 @@ class KeyIndex {
   [[nodiscard]] std::size_t bytes() const { return slots_.capacity() * sizeof(Slot); }
   /// Whether it has room for this many blocks.
   [[nodiscard]] bool holds(std::size_t most) const { return places(most) <= slots_.size(); }
+  /// Makes room for this many blocks, and keeps those that it has. Needs no keys: an entry's place follows from its
+  /// tag.
+  void grow(std::size_t most) {
+    KeyIndex larger(most);
+    for (const Slot& slot : slots_)
+      if (slot.block != nobody) larger.place(slot);
+    *this = std::move(larger);
+  }
 
  private:
   struct Slot {
     std::uint32_t block = nobody;
     std::uint32_t tag = 0;
   };
+  void place(const Slot& slot) {
+    std::size_t at = home(slot.tag);
+    while (slots_[at].block != nobody) at = after(at);
+    slots_[at] = slot;
+  }
   static std::size_t places(std::size_t most) { return 2 * most + most / 2 + 2; }
   static std::uint32_t tag(BlockKey key) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(key) >> 32); }
   /// Keys are hashes: the upper half, scaled to the table's size, is as good as a remainder and cheaper.
@@ -120,7 +121,12 @@ template <class Holders, class Size>
 /// A preempted request finds its blocks that were not overwritten in between; without that, the recorded run recomputes
 /// for 5 % longer (docs/fidelity.md).
 ///
-/// Every operation costs O(blocks it touches). After construction only a growing table allocates.
+/// A block that was computed behind another one is found through that one (`Block::next`), so the index has only the
+/// first block of each prompt, and the blocks at which prompts that begin alike part. It is small: a fleet has one for
+/// each of its engines, and indices of all blocks do not fit in a processor's caches together. So keys are looked up
+/// from a prompt's first one on. For a cache that must find single keys (`has`), the index has all blocks.
+///
+/// Every operation costs O(blocks it touches). After construction only a growing table or index allocates.
 class PrefixCache {
  public:
   /// The blocks of one request, in the order of its tokens.
@@ -129,18 +135,19 @@ class PrefixCache {
     std::size_t sealed = 0; ///< how many blocks, from the first, are full and can be found
   };
 
-  explicit PrefixCache(TokenBlocks blocks)
+  /// `each`: a key can be found without those before it.
+  explicit PrefixCache(TokenBlocks blocks, bool each = false)
       : blocks_(static_cast<std::size_t>(blocks.count()) + 1),
         ends_(static_cast<std::uint32_t>(blocks.count())),
         total_(blocks.count()),
-        free_(blocks.count()) {
+        free_(blocks.count()),
+        each_(each) {
     SLUICE_ASSERT(blocks.count() >= 0, "no negative number of blocks");
     const std::uint32_t count = ends_;
     for (std::uint32_t i = 0; i <= count; ++i) { // the last of these is both ends of the queue
       blocks_[i].after = i == count ? 0 : i + 1;
       blocks_[i].before = i == 0 ? count : i - 1;
     }
-    index_ = KeyIndex(blocks_.size());
   }
 
   [[nodiscard]] TokenBlocks free() const { return TokenBlocks{free_}; }
@@ -160,17 +167,14 @@ class PrefixCache {
       link(gone_.back(), ends());
       gone_.pop_back();
     }
-    if (index_.holds(blocks_.size())) return;
-    index_ = KeyIndex(2 * blocks_.size());
-    for (std::uint32_t block = 0; block < blocks_.size(); ++block)
-      if (blocks_[block].findable) index_.add(blocks_[block].key, block);
   }
 
-  /// How many of `keys`, from the first on, can be found.
-  [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const {
-    std::size_t found = 0;
-    while (found < keys.size() && block_of(keys[found]) != nobody) ++found;
-    return found;
+  /// How many of `keys`, a prompt's from its first one on, can be found.
+  [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const { return find_held(keys).blocks; }
+  /// Whether this key can be found, in a cache that finds each.
+  [[nodiscard]] bool has(BlockKey key) const {
+    SLUICE_ASSERT(each_, "a cache that finds each key by itself");
+    return block_of(nobody, key) != nobody;
   }
   struct Found {
     std::size_t blocks = 0;
@@ -179,8 +183,8 @@ class PrefixCache {
   /// The same, and how many of them a request holds.
   [[nodiscard]] Found find_held(std::span<const BlockKey> keys) const {
     Found found;
-    for (; found.blocks < keys.size(); ++found.blocks) {
-      const std::uint32_t block = block_of(keys[found.blocks]);
+    for (std::uint32_t block = nobody; found.blocks < keys.size(); ++found.blocks) {
+      block = block_of(block, keys[found.blocks]);
       if (block == nobody) break;
       found.held += blocks_[block].holders > 0 ? 1u : 0u;
     }
@@ -189,20 +193,23 @@ class PrefixCache {
 
   /// Adds the blocks of `keys`, which can all be found, to `blocks`.
   void add_found(std::span<const BlockKey> keys, std::vector<std::uint32_t>& blocks) const {
-    for (const BlockKey key : keys) blocks.push_back(block_of(key));
+    std::uint32_t block = nobody;
+    for (const BlockKey key : keys) blocks.push_back(block = block_of(block, key));
   }
   /// How many blocks join the queue if requests give up `given`, all blocks of some tables, and others take `taken`.
   /// Sorts both; a block may repeat.
   [[nodiscard]] std::int64_t freed(std::vector<std::uint32_t>& given, std::vector<std::uint32_t>& taken) const {
     return freed_of(
-        given, taken, [this](std::uint32_t block) { return blocks_[block].holders; }, [](std::uint32_t) { return 1; });
+        given, taken, [this](std::uint32_t block) { return std::int64_t{blocks_[block].holders}; },
+        [](std::uint32_t) { return 1; });
   }
 
   /// Makes an empty table start with the blocks of `keys`, which can all be found.
   void attach(Table& table, std::span<const BlockKey> keys) {
     SLUICE_ASSERT(table.blocks.empty(), "a table without blocks");
+    std::uint32_t block = nobody;
     for (const BlockKey key : keys) {
-      const std::uint32_t block = block_of(key);
+      block = block_of(block, key);
       SLUICE_ASSERT(block != nobody, "a key that can be found");
       if (blocks_[block].holders++ == 0) unlink(block);
       table.blocks.push_back(block);
@@ -215,9 +222,8 @@ class PrefixCache {
     SLUICE_ASSERT(static_cast<std::int64_t>(count) <= free_, "as many free blocks");
     for (; count > 0; --count) {
       const std::uint32_t block = blocks_[ends()].after;
-      index_.prefetch(blocks_[blocks_[block].after].key); // of the next one
       unlink(block);
-      if (overwritten != nullptr && blocks_[block].findable) overwritten->push_back(blocks_[block].key);
+      if (overwritten != nullptr && blocks_[block].findable()) overwritten->push_back(blocks_[block].key);
       forget(block);
       blocks_[block].holders = 1;
       table.blocks.push_back(block);
@@ -227,13 +233,14 @@ class PrefixCache {
   /// key, the key stays with that block.
   void seal(Table& table, std::span<const BlockKey> keys) {
     SLUICE_ASSERT(keys.size() <= table.blocks.size(), "a key per block held, at most");
+    if (table.sealed >= keys.size()) return;
+    std::uint32_t before = each_ ? nobody : last_sealed(table, keys);
     for (; table.sealed < keys.size(); ++table.sealed) {
       const std::uint32_t at = table.blocks[table.sealed];
-      Block& block = blocks_[at];
-      if (block.findable || !index_.add_new(keys[table.sealed], at, [this](std::uint32_t i) { return blocks_[i].key; }))
-        continue;
-      block.key = keys[table.sealed];
-      block.findable = true;
+      const BlockKey key = keys[table.sealed];
+      std::uint32_t known = block_of(before, key);
+      if (known == nobody && !blocks_[at].findable()) name(known = at, key, before);
+      before = each_ ? nobody : known;
     }
   }
   /// The request gives up its blocks; those that no other request holds join the queue.
@@ -261,13 +268,19 @@ class PrefixCache {
  private:
   static constexpr std::uint32_t nobody = KeyIndex::nobody;
 
+  /// How a block is found.
+  enum Place : std::uint32_t { nowhere, behind, indexed }; // behind: through the `next` of a block that can be found
   struct Block {
+    BlockKey key{};
     std::uint32_t before = 0; ///< in the queue of free blocks, a ring through `ends()`
     std::uint32_t after = 0;
-    std::int32_t holders = 0;
-    bool findable = false;
-    BlockKey key{};
+    std::uint32_t next = nobody; ///< was computed behind it, unless it has another key now
+    std::uint32_t holders : 30 = 0;
+    std::uint32_t place : 2 = nowhere;
+
+    [[nodiscard]] bool findable() const { return place != nowhere; }
   };
+  static_assert(sizeof(Block) == 24);
 
   [[nodiscard]] std::uint32_t ends() const { return ends_; }
 
@@ -286,21 +299,62 @@ class PrefixCache {
     ++free_;
   }
 
-  [[nodiscard]] std::uint32_t block_of(BlockKey key) const {
+  /// The block with this key, or `nobody`. `before`: the block with the key before it, or `nobody` if there is none.
+  [[nodiscard]] std::uint32_t block_of(std::uint32_t before, BlockKey key) const {
+    if (before != nobody)
+      if (const std::uint32_t next = blocks_[before].next;
+          next != nobody && blocks_[next].key == key && blocks_[next].findable())
+        return next;
     return index_.find(key, [this](std::uint32_t block) { return blocks_[block].key; });
   }
+  /// The block with the key of the last block that `table` has sealed.
+  [[nodiscard]] std::uint32_t last_sealed(const Table& table, std::span<const BlockKey> keys) const {
+    if (table.sealed == 0) return nobody;
+    const std::uint32_t own = table.blocks[table.sealed - 1];
+    if (blocks_[own].findable() && blocks_[own].key == keys[table.sealed - 1]) return own;
+    std::uint32_t block = nobody; // another block had its key first
+    for (const BlockKey key : keys.first(table.sealed)) block = block_of(block, key);
+    return block;
+  }
+  /// A block can be found by a key that no other has, from now on.
+  void name(std::uint32_t block, BlockKey key, std::uint32_t before) {
+    blocks_[block].key = key;
+    if (before != nobody) {
+      std::uint32_t& next = blocks_[before].next;
+      if (next == nobody || blocks_[next].place != behind) {
+        next = block;
+        blocks_[block].place = behind;
+        return;
+      }
+    }
+    to_index(block);
+  }
+  void to_index(std::uint32_t block) {
+    if (!index_.holds(++indexed_)) index_.grow(2 * indexed_);
+    index_.add(blocks_[block].key, block);
+    blocks_[block].place = indexed;
+  }
   void forget(std::uint32_t block) {
-    if (!blocks_[block].findable) return;
-    blocks_[block].findable = false;
-    index_.remove(blocks_[block].key, block);
+    Block& of = blocks_[block];
+    // What was computed behind it stays findable if it becomes known again. (Or that block has another key by now and
+    // is behind another one: then it is found in both ways.)
+    if (const std::uint32_t next = std::exchange(of.next, nobody); next != nobody && blocks_[next].place == behind)
+      to_index(next);
+    if (of.place == indexed) {
+      index_.remove(of.key, block);
+      --indexed_;
+    }
+    of.place = nowhere;
   }
 
   std::vector<Block> blocks_;
   std::vector<std::uint32_t> gone_; ///< blocks that it had, and has no longer
-  KeyIndex index_;                  ///< of the findable blocks
+  KeyIndex index_;                  ///< of the findable blocks that are not behind another
+  std::size_t indexed_ = 0;         ///< blocks in `index_`
   std::uint32_t ends_ = 0;          ///< the entry that is both ends of the queue
   std::int64_t total_ = 0;
   std::int64_t free_ = 0;
+  bool each_ = false;
 };
 
 } // namespace sluice
