@@ -3,9 +3,9 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/core/math.hpp"
 #include "sluice/core/units.hpp"
 
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -86,7 +86,7 @@ struct Device {
 namespace detail {
 
 inline Status check_device_rate(const char* name, double value, const std::string& where) {
-  if (std::isfinite(value) && value > 0.0 && value <= 1e21) return {};
+  if (math::isfinite(value) && value > 0.0 && value <= 1e21) return {};
   return Error{ErrorCode::bad_input, where, std::string{name} + " is " + std::to_string(value), "a positive number"};
 }
 

@@ -129,134 +129,40 @@ class PrefixCache {
     std::size_t sealed = 0; ///< how many blocks, from the first, are full and can be found
   };
 
-  explicit PrefixCache(TokenBlocks blocks)
-      : blocks_(static_cast<std::size_t>(blocks.count()) + 1),
-        ends_(static_cast<std::uint32_t>(blocks.count())),
-        total_(blocks.count()),
-        free_(blocks.count()) {
-    SLUICE_ASSERT(blocks.count() >= 0, "no negative number of blocks");
-    const std::uint32_t count = ends_;
-    for (std::uint32_t i = 0; i <= count; ++i) { // the last of these is both ends of the queue
-      blocks_[i].after = i == count ? 0 : i + 1;
-      blocks_[i].before = i == 0 ? count : i - 1;
-    }
-    index_ = KeyIndex(blocks_.size());
-  }
+  explicit PrefixCache(TokenBlocks blocks);
 
   [[nodiscard]] TokenBlocks free() const { return TokenBlocks{free_}; }
   /// Makes it have this many blocks, at least those that are held. The longest released go first, with their content.
-  void resize(TokenBlocks total) {
-    SLUICE_ASSERT(total.count() >= total_ - free_, "room for the blocks that are held");
-    for (; total_ > total.count(); --total_) {
-      gone_.push_back(blocks_[ends()].after);
-      unlink(gone_.back());
-      forget(gone_.back());
-    }
-    for (; total_ < total.count(); ++total_) {
-      if (gone_.empty()) {
-        gone_.push_back(static_cast<std::uint32_t>(blocks_.size()));
-        blocks_.emplace_back();
-      }
-      link(gone_.back(), ends());
-      gone_.pop_back();
-    }
-    if (index_.holds(blocks_.size())) return;
-    index_ = KeyIndex(2 * blocks_.size());
-    for (std::uint32_t block = 0; block < blocks_.size(); ++block)
-      if (blocks_[block].findable) index_.add(blocks_[block].key, block);
-  }
+  void resize(TokenBlocks total);
 
   /// How many of `keys`, from the first on, can be found.
-  [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const {
-    std::size_t found = 0;
-    while (found < keys.size() && block_of(keys[found]) != nobody) ++found;
-    return found;
-  }
+  [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const;
   struct Found {
     std::size_t blocks = 0;
     std::size_t held = 0; ///< those of them that a request holds: they take no room
   };
   /// The same, and how many of them a request holds.
-  [[nodiscard]] Found find_held(std::span<const BlockKey> keys) const {
-    Found found;
-    for (; found.blocks < keys.size(); ++found.blocks) {
-      const std::uint32_t block = block_of(keys[found.blocks]);
-      if (block == nobody) break;
-      found.held += blocks_[block].holders > 0 ? 1u : 0u;
-    }
-    return found;
-  }
+  [[nodiscard]] Found find_held(std::span<const BlockKey> keys) const;
 
   /// Adds the blocks of `keys`, which can all be found, to `blocks`.
-  void add_found(std::span<const BlockKey> keys, std::vector<std::uint32_t>& blocks) const {
-    for (const BlockKey key : keys) blocks.push_back(block_of(key));
-  }
+  void add_found(std::span<const BlockKey> keys, std::vector<std::uint32_t>& blocks) const;
   /// How many blocks join the queue if requests give up `given`, all blocks of some tables, and others take `taken`.
   /// Sorts both; a block may repeat.
-  [[nodiscard]] std::int64_t freed(std::vector<std::uint32_t>& given, std::vector<std::uint32_t>& taken) const {
-    return freed_of(
-        given, taken, [this](std::uint32_t block) { return blocks_[block].holders; }, [](std::uint32_t) { return 1; });
-  }
+  [[nodiscard]] std::int64_t freed(std::vector<std::uint32_t>& given, std::vector<std::uint32_t>& taken) const;
 
   /// Makes an empty table start with the blocks of `keys`, which can all be found.
-  void attach(Table& table, std::span<const BlockKey> keys) {
-    SLUICE_ASSERT(table.blocks.empty(), "a table without blocks");
-    for (const BlockKey key : keys) {
-      const std::uint32_t block = block_of(key);
-      SLUICE_ASSERT(block != nobody, "a key that can be found");
-      if (blocks_[block].holders++ == 0) unlink(block);
-      table.blocks.push_back(block);
-    }
-    table.sealed = keys.size();
-  }
+  void attach(Table& table, std::span<const BlockKey> keys);
   /// Adds `count` free blocks to the table; their old content can no longer be found. If `overwritten` is not null, the
   /// keys of blocks that could be found are added to it.
-  void extend(Table& table, std::size_t count, std::vector<BlockKey>* overwritten = nullptr) {
-    SLUICE_ASSERT(static_cast<std::int64_t>(count) <= free_, "as many free blocks");
-    for (; count > 0; --count) {
-      const std::uint32_t block = blocks_[ends()].after;
-      index_.prefetch(blocks_[blocks_[block].after].key); // of the next one
-      unlink(block);
-      if (overwritten != nullptr && blocks_[block].findable) overwritten->push_back(blocks_[block].key);
-      forget(block);
-      blocks_[block].holders = 1;
-      table.blocks.push_back(block);
-    }
-  }
+  void extend(Table& table, std::size_t count, std::vector<BlockKey>* overwritten = nullptr);
   /// The first `keys.size()` blocks of the table are full and can be found from now on. If another block already has a
   /// key, the key stays with that block.
-  void seal(Table& table, std::span<const BlockKey> keys) {
-    SLUICE_ASSERT(keys.size() <= table.blocks.size(), "a key per block held, at most");
-    for (; table.sealed < keys.size(); ++table.sealed) {
-      const std::uint32_t at = table.blocks[table.sealed];
-      Block& block = blocks_[at];
-      if (block.findable || !index_.add_new(keys[table.sealed], at, [this](std::uint32_t i) { return blocks_[i].key; }))
-        continue;
-      block.key = keys[table.sealed];
-      block.findable = true;
-    }
-  }
+  void seal(Table& table, std::span<const BlockKey> keys);
   /// The request gives up its blocks; those that no other request holds join the queue.
-  void release(Table& table) {
-    for (std::size_t i = table.blocks.size(); i-- > 0;) {
-      const std::uint32_t block = table.blocks[i];
-      SLUICE_ASSERT(blocks_[block].holders > 0, "a block that is held");
-      if (--blocks_[block].holders == 0) link(block, blocks_[ends()].before);
-    }
-    table.blocks.clear();
-    table.sealed = 0;
-  }
+  void release(Table& table);
   /// The request gives up its blocks from number `first` on, which nobody is expected to find: those that no other
   /// request holds are taken before all others, the last block first.
-  void release_first(Table& table, std::size_t first) {
-    for (std::size_t i = first; i < table.blocks.size(); ++i) {
-      const std::uint32_t block = table.blocks[i];
-      SLUICE_ASSERT(blocks_[block].holders > 0, "a block that is held");
-      if (--blocks_[block].holders == 0) link(block, ends());
-    }
-    table.blocks.resize(std::min(first, table.blocks.size()));
-    table.sealed = std::min(first, table.sealed);
-  }
+  void release_first(Table& table, std::size_t first);
 
  private:
   static constexpr std::uint32_t nobody = KeyIndex::nobody;
@@ -271,29 +177,12 @@ class PrefixCache {
 
   [[nodiscard]] std::uint32_t ends() const { return ends_; }
 
-  void unlink(std::uint32_t block) {
-    blocks_[blocks_[block].before].after = blocks_[block].after;
-    blocks_[blocks_[block].after].before = blocks_[block].before;
-    --free_;
-  }
+  void unlink(std::uint32_t block);
   /// The block joins the queue behind `before`.
-  void link(std::uint32_t block, std::uint32_t before) {
-    const std::uint32_t after = blocks_[before].after;
-    blocks_[block].before = before;
-    blocks_[block].after = after;
-    blocks_[before].after = block;
-    blocks_[after].before = block;
-    ++free_;
-  }
+  void link(std::uint32_t block, std::uint32_t before);
 
-  [[nodiscard]] std::uint32_t block_of(BlockKey key) const {
-    return index_.find(key, [this](std::uint32_t block) { return blocks_[block].key; });
-  }
-  void forget(std::uint32_t block) {
-    if (!blocks_[block].findable) return;
-    blocks_[block].findable = false;
-    index_.remove(blocks_[block].key, block);
-  }
+  [[nodiscard]] std::uint32_t block_of(BlockKey key) const;
+  void forget(std::uint32_t block);
 
   std::vector<Block> blocks_;
   std::vector<std::uint32_t> gone_; ///< blocks that it had, and has no longer
@@ -304,3 +193,7 @@ class PrefixCache {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/state/memory/prefix_cache.inl.hpp" // IWYU pragma: keep
+#endif

@@ -9,6 +9,7 @@
 #include "sluice/model/nlohmann/hf_decoders.hpp"
 #include "sluice/model/nlohmann/hf_fields.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
