@@ -19,3 +19,5 @@
 #include "sluice/engine/submit.inl.hpp"
 #include "sluice/state/memory/group_prefix_cache.inl.hpp"
 #include "sluice/state/memory/prefix_cache.inl.hpp"
+#include "sluice/state/view/view.inl.hpp"
+#include "sluice/world/simulated.inl.hpp"

@@ -30,16 +30,7 @@ class OutputLengths {
   static constexpr std::size_t window = 1000; ///< LightLLM's
 
   /// A request ended with this output. The oldest of `window` lengths is forgotten.
-  void learn(Tokens output) {
-    if (past_.size() == window) {
-      sorted_.erase(std::lower_bound(sorted_.begin(), sorted_.end(), past_[oldest_]));
-      past_[oldest_] = output.count();
-      oldest_ = (oldest_ + 1) % window;
-    } else {
-      past_.push_back(output.count());
-    }
-    sorted_.insert(std::upper_bound(sorted_.begin(), sorted_.end(), output.count()), output.count());
-  }
+  void learn(Tokens output);
 
   /// How many lengths are known.
   [[nodiscard]] std::size_t known() const { return sorted_.size(); }
@@ -180,3 +171,7 @@ struct View {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/state/view/view.inl.hpp" // IWYU pragma: keep
+#endif
