@@ -66,7 +66,7 @@ TEST_CASE("each fault opens its own question, names the system, and no other que
       {"Does the load", of([](SystemReport& row) { row.metrics.queue_grows = 1; }), name},
       {"Is the horizon",
        [](auto& r) {
-         r.workload.counted_s = 1e-9;
+         for (SystemReport& row : r.systems) row.metrics.horizon_s = 1e-9;
          mark_short_horizon(r);
        },
        "--horizon"},

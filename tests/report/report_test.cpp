@@ -257,7 +257,7 @@ TEST_CASE(
   report.systems[1].metrics.goodput_requests_per_s = 0;
   const auto marked_rows = [&](double seconds) {
     ComparisonReport copy = report;
-    copy.workload.counted_s = seconds;
+    for (SystemReport& row : copy.systems) row.metrics.horizon_s = seconds;
     mark_short_horizon(copy);
     std::size_t count = 0;
     for (const SystemReport& row : copy.systems) count += row.short_horizon ? 1 : 0;
@@ -267,6 +267,7 @@ TEST_CASE(
   CHECK(marked_rows(1.01 * shortest) == std::pair{std::size_t{0}, std::size_t{0}});
   const auto [rows, remarks] = marked_rows(0.5 * shortest);
   CHECK((rows > 1 && remarks == 1));
+  CHECK(marked_rows(std::numeric_limits<double>::quiet_NaN()).first == 0); // no run reached the horizon
 }
 
 TEST_CASE("a row whose queue grows is marked where a table stands alone, and in a remark elsewhere") {

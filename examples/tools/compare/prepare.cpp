@@ -115,9 +115,6 @@ Status set_counted(const WorkloadOptions& workload, std::span<const RequestSpec>
                           workload.horizon ? fmt::format(" to {:g} s", *workload.horizon) : std::string{});
   // A closed loop's later requests arrive when a system has answered, so no number holds for all systems.
   const bool closed = std::any_of(requests.begin(), requests.end(), [](const RequestSpec& one) { return one.follows; });
-  const bool later = std::any_of(requests.begin(), requests.end(),
-                                 [&](const RequestSpec& one) { return one.arrival >= setup.counts_until; });
-  if (closed || later) w.counted_s = (setup.counts_until - setup.counts_from).count();
   if (closed)
     w.counted += fmt::format("of {} requests as many as each system has answered its sessions' earlier ones by then",
                              requests.size());

@@ -165,6 +165,9 @@ void analyse(Exploration& found) {
     row.rank = found.rows[i - 1].rank;
   }
   mark_front(found.rows);
+  std::vector<Row*> rows;
+  for (Row& row : found.rows) rows.push_back(&row);
+  mark_short_horizon(rows);
   const std::vector<double> attained = attainments(found);
   found.marginals.clear();
   for (std::size_t role = 0; role < found.space.roles.size(); ++role)

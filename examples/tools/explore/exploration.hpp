@@ -40,6 +40,7 @@ struct Row {
 
   std::size_t rank = 0;               ///< from 1, over all rows except the control; equal figures have equal ranks
   std::optional<std::size_t> same_as; ///< index in `Exploration::rows` of a row with the same figures
+  bool short_horizon = false;         ///< of all rows: requests take longer than the time until `--horizon`
   bool pareto = false;                ///< no other row has both more tokens per second and a higher SLO attainment
 
   [[nodiscard]] bool published() const { return listed && !own; }

@@ -86,7 +86,8 @@ std::string page_data(const Exploration& found) {
     for (const Marginal& model : role.models) {
       json.begin_object().field("combinations", model.combinations).key("best").rounded(model.best, digits);
       json.key("mean").rounded(model.mean, digits).field("pairs", model.pairs).key("gain").rounded(model.gain, digits);
-      if (model.gain_of_seeds.known()) json.key("half").rounded(model.gain_of_seeds.half_width(), digits);
+      if (const Interval& of = model.gain_of_seeds; of.known())
+        json.key("interval").begin_array().rounded(of.least, digits).rounded(of.most, digits).end_array();
       json.field("better", model.better).field("worse", model.worse).end_object();
     }
     json.end_array().end_object();
@@ -111,8 +112,8 @@ std::string row_table(const Exploration& found) {
     out += row.control ? "<tr class=\"control\">" : "<tr>";
     out += row.control ? "<td data-v=\"\">&ndash;</td>" : fmt::format("<td data-v=\"{0}\">{0}</td>", row.rank);
     out += "<td class=\"code\" data-text=\"" + escaped(row.name) + "\">";
-    std::vector<std::string_view> marks = marks_of(row.control, row.oracle);
-    if (grows(row)) marks.emplace_back("queue grows");
+    std::vector<std::string_view> marks = marks_of(row, true);
+    std::erase(marks, "livelocked"); // its sentence follows
     if (row.listed) out += "<b>" + escaped(marked(row.name, marks)) + "</b> ";
     out += "<code>" + escaped(row.engine) + "</code>" + (row.listed ? "" : marked("", marks));
     if (row.same_as)

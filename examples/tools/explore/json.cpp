@@ -55,6 +55,7 @@ void write_row(JsonWriter& json, const Exploration& found, const Row& row) {
   else
     json.null();
   json.field("pareto", row.pareto).field("livelock", row.livelock);
+  if (row.short_horizon) json.field("short_horizon", true);
   if (!row.listed) {
     json.field("number", row.number).key("models").begin_object();
     for (std::size_t r = 0; r < found.space.roles.size(); ++r)

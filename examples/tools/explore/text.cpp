@@ -125,12 +125,14 @@ void append_growing(std::string& out, const Exploration& found) {
     out +=
         fmt::format("queue grows to the end in {} of {} rows: with more requests their latencies would be longer\n\n",
                     count, found.rows.size());
+  if (!found.rows.empty() && found.rows.front().short_horizon)
+    out += "goodput is the rate of arrivals: requests take longer than the time until --horizon\n\n";
 }
 
-/// With several seeds: half the width of the gain's interval.
-std::string half_width(const Marginal& marginal) {
+/// With enough seeds: the gain's interval. Its ends, since it is not symmetric (report/statistics/paired.hpp).
+std::string interval_text(const Marginal& marginal) {
   const Interval& of = marginal.gain_of_seeds;
-  return of.known() ? fmt::format(" +-{:.1f}", 100 * of.half_width()) : "";
+  return of.known() ? fmt::format(" ({} to {})", points(of.least), points(of.most)) : "";
 }
 
 void append_marginals(std::string& out, const Exploration& found) {
@@ -140,18 +142,22 @@ void append_marginals(std::string& out, const Exploration& found) {
   std::size_t width = 5;
   for (const RoleChoices& role : found.space.roles)
     for (const std::string& model : role.models) width = std::max(width, model.size());
-  out += fmt::format("{:<10} {:>6}  {:<{}} {:>12} {:>6} {:>6} {:>12} {:>14}\n", "role", "spread", "model", width,
-                     "combinations", "best", "mean", "gain", "better, worse");
-  out += std::string(width + 74, '-') + '\n';
+  std::size_t gain = 12;
+  for (const RoleMarginals& role : found.marginals)
+    for (const Marginal& marginal : role.models)
+      gain = std::max(gain, points(marginal.gain).size() + interval_text(marginal).size());
+  out += fmt::format("{:<10} {:>6}  {:<{}} {:>12} {:>6} {:>6} {:>{}} {:>14}\n", "role", "spread", "policy", width,
+                     "combinations", "best", "mean", "gain", gain, "better, worse");
+  out += std::string(width + gain + 62, '-') + '\n';
   for (const RoleMarginals& role : found.marginals) {
     const RoleChoices& choices = found.space.roles[role.role];
     for (std::size_t m = 0; m < choices.models.size(); ++m) {
       const Marginal& marginal = role.models[m];
       out += fmt::format(
-          "{:<10} {:>6}  {:<{}} {:>12} {:>6} {:>6} {:>12} {:>14}\n", m == 0 ? choices.role : "",
+          "{:<10} {:>6}  {:<{}} {:>12} {:>6} {:>6} {:>{}} {:>14}\n", m == 0 ? choices.role : "",
           m == 0 ? fmt::format("{:.1f}", 100 * role.spread) : "", choices.models[m], width, marginal.combinations,
           percent_text(marginal.best), percent_text(marginal.mean),
-          marginal.pairs > 0 ? points(marginal.gain) + half_width(marginal) : "",
+          marginal.pairs > 0 ? points(marginal.gain) + interval_text(marginal) : "", gain,
           marginal.pairs > 0 ? fmt::format("{}, {} of {}", marginal.better, marginal.worse, marginal.pairs) : "");
     }
   }

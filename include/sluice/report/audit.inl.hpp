@@ -59,13 +59,16 @@ inline void audit_systems(const ComparisonReport& report, std::vector<AuditLine>
                    growing.empty() ? "no queue grows to the end"
                                    : "the queue grows to the end of " + growing +
                                          ": latencies depend on the number of requests; a lower rate, or --capacity"});
-  if (!std::isinf(report.workload.counted_s)) {
-    const bool brief = std::any_of(report.systems.begin(), report.systems.end(),
-                                   [](const SystemReport& row) { return row.short_horizon; });
+  double counted = report.workload.counted.empty() ? Interval::absent : 0; // the longest of all rows
+  bool brief = false;
+  for (const SystemReport& row : report.systems) {
+    brief = brief || row.short_horizon;
+    if (row.metrics.horizon_s > counted) counted = row.metrics.horizon_s;
+  }
+  if (counted > 0)
     lines.push_back({"Is the horizon longer than requests take?", !brief,
                      brief ? "no: goodput is the rate of arrivals; a longer --horizon"
-                           : time_text(report.workload.counted_s) + " are counted"});
-  }
+                           : time_text(counted) + " are counted"});
   constexpr double noticed = 0.01;
   double least = 1, most = 0; // what no system serves is no choice of one
   for (const SystemReport& row : report.systems) {

@@ -206,16 +206,25 @@ template <class Row>
   return row.metrics.queue_grows > 0.5;
 }
 
-/// Marks all rows of each block in which requests take longer than the time until `--horizon`: with every system, in
-/// the mean. Goodput is then the rate of their arrivals, whatever the system does.
+/// Marks all of some rows, if in each that ends its requests take longer, in the mean, than the time until `--horizon`.
+/// Goodput is then the rate of their arrivals, whatever the system does. `rows`: pointers to rows that may be compared;
+/// `Row`: as for `marks_of`.
+template <class Rows>
+void mark_short_horizon(const Rows& rows) {
+  const auto ends = [](const auto* row) { return row->livelock.empty() && !std::isnan(row->metrics.mean_e2e_s); };
+  const bool brief = std::any_of(rows.begin(), rows.end(), ends) &&
+                     std::all_of(rows.begin(), rows.end(), [&](const auto* row) {
+                       return !ends(row) || row->metrics.horizon_s < row->metrics.mean_e2e_s;
+                     });
+  for (auto* row : rows) row->short_horizon = brief;
+}
+/// The same for each block of a report.
 inline void mark_short_horizon(ComparisonReport& report) {
   for (const ReportBlock& block : blocks_of(report)) {
-    double shortest = std::numeric_limits<double>::infinity();
-    for (const SystemReport* row : block.rows)
-      if (row->livelock.empty() && row->metrics.mean_e2e_s < shortest) shortest = row->metrics.mean_e2e_s;
-    if (std::isinf(shortest) || !(report.workload.counted_s < shortest)) continue;
+    std::vector<SystemReport*> rows;
     for (SystemReport& row : report.systems)
-      if (row.deposit == block.deposit && row.slo_scale == block.slo_scale) row.short_horizon = true;
+      if (row.deposit == block.deposit && row.slo_scale == block.slo_scale) rows.push_back(&row);
+    mark_short_horizon(rows);
   }
 }
 
@@ -234,8 +243,7 @@ template <class Row>
   std::vector<std::string_view> marks = marks_of(row.control, row.oracle);
   if (!row.livelock.empty()) marks.emplace_back("livelocked");
   if (stands_alone && grows(row)) marks.emplace_back("queue grows");
-  if constexpr (requires { row.short_horizon; })
-    if (stands_alone && row.short_horizon) marks.emplace_back("short horizon");
+  if (stands_alone && row.short_horizon) marks.emplace_back("short horizon");
   return marks;
 }
 

@@ -109,8 +109,6 @@ struct WorkloadReport {
   std::string as_recorded;          ///< what the run serves whose figures are beside the means of resampled requests
                                     ///< or windows: "the trace's first 300 requests"; empty: there is none
   std::string counted;              ///< the requests that figures count: "arrivals from 10 s"; empty: all
-  double counted_s = std::numeric_limits<double>::infinity(); ///< from the warm-up to `--horizon`, if requests arrive
-                                                              ///< after it: what goodput divides by
   std::int64_t requests = 0;
   std::string model;
   std::string device;

@@ -541,7 +541,9 @@ TEST_CASE("goodput divides by the time that counts, if it is known, and throughp
   CHECK(measure(state, Seconds{99}).throughput_requests_per_min == Approx(60 * 10.0 / 89)); // to the last delivery
   state.rates_from = Seconds{5};
   CHECK(measure(state, Seconds{99}).throughput_requests_per_min == Approx(60 * 10.0 / 94));
+  CHECK(std::isnan(measure(state, Seconds{99}).horizon_s));
   state.rates_until = Seconds{25};
+  CHECK(measure(state, Seconds{99}).horizon_s == 20);
   const Metrics m = measure(state, Seconds{99});
   CHECK(m.throughput_requests_per_min == Approx(60 * 10.0 / 94));
   CHECK(m.throughput_tokens_per_s == Approx(20.0 / 94));

@@ -241,7 +241,9 @@ SLUICE_INLINE Metrics measure(const Summary::State& state, Seconds end, const La
     m.throughput_tokens_per_s = static_cast<double>(m.tokens_delivered) / span;
     m.throughput_requests_per_min = 60 * static_cast<double>(m.served) / span;
   }
-  const double until = std::isinf(state.rates_until.count()) ? last_delivery : state.rates_until.count();
+  const bool ends = !std::isinf(state.rates_until.count());
+  const double until = ends ? state.rates_until.count() : last_delivery;
+  if (ends) m.horizon_s = until - begin;
   if (const double span = until - begin; span > 0 && counts.owed_both > 0)
     m.goodput_requests_per_s = static_cast<double>(counts.met_both) / span;
 

@@ -35,6 +35,7 @@ struct Metrics {
   double throughput_tokens_per_s = absent;
   double throughput_requests_per_min = absent;
   double goodput_requests_per_s = absent; ///< counts requests that met both SLOs
+  double horizon_s = absent; ///< what goodput divides by if a horizon ends it; absent: it ends with the last delivery
 
   std::int64_t bytes_moved = 0; ///< in both directions
   std::int64_t bytes_to_device = 0;
@@ -94,7 +95,7 @@ struct Metrics {
 /// Whether JSON has the number: one that only few systems use is left out where it is 0 or absent, so that it changes
 /// no report of the others.
 constexpr bool in_json(std::string_view name, double number) {
-  return (name != "times_rebuilt" && name != "hosted_share") || number > 0;
+  return (name != "times_rebuilt" && name != "hosted_share" && name != "horizon_s") || number > 0;
 }
 
 /// Calls `visit(name, number)` for every number, in the order of report.json. For non-const metrics, `number` is a
@@ -127,6 +128,7 @@ constexpr void for_each_metric(AnyMetrics& m, Visit&& visit) {
   visit("throughput_tokens_per_s", m.throughput_tokens_per_s);
   visit("throughput_requests_per_min", m.throughput_requests_per_min);
   visit("goodput_requests_per_s", m.goodput_requests_per_s);
+  visit("horizon_s", m.horizon_s);
   visit("bytes_moved", m.bytes_moved);
   visit("bytes_to_device", m.bytes_to_device);
   visit("bytes_of_weights", m.bytes_of_weights);

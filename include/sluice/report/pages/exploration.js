@@ -164,8 +164,8 @@ const scatterLegend = () => legendOf([
 /// The difference to the role's first model, all else equal.
 function gainText(m, i) {
   if (!m.pairs) return i === 0 ? 'reference' : '–';
-  const points = Math.abs(100 * m.gain), sign = m.gain >= 0 ? '+' : '−';
-  return sign + (absent(m.half) ? digits(points) : `${points.toFixed(1)} ± ${(100 * m.half).toFixed(1)}`);
+  const points = share => (share >= 0 ? '+' : '−') + Math.abs(100 * share).toFixed(1);
+  return m.interval ? `${points(m.gain)} (${m.interval.map(points).join(' to ')})` : points(m.gain);
 }
 /// Attainments of the combinations that have this model in this role. Combinations count the last role first.
 function attainmentsWith(role, model) {
@@ -189,8 +189,8 @@ function modelRow(svg, role, model, m, {x, y, row, label, columns}) {
 /// Returns the columns of numbers: [which, where]. With little room, only the gains.
 function numberColumns(width, numbers) {
   if (width < 520) return [[2, width]];
-  const halves = data.marginals.some(g => g.models.some(m => !absent(m.half)));
-  const places = halves ? [0.12, 0.27, 0.58, 1] : [0.16, 0.36, 0.6, 1];
+  const intervals = data.marginals.some(g => g.models.some(m => m.interval));
+  const places = intervals ? [0.1, 0.24, 0.66, 1] : [0.16, 0.36, 0.6, 1];
   return places.map((f, i) => [i, width - numbers + f * numbers]);
 }
 function marginals(host) {
@@ -203,7 +203,7 @@ function marginals(host) {
   const height = head + data.marginals.reduce((sum, g) => sum + roles[g.role].models.length * row + gap + 16, 0) + 24;
   const x = linear(low - room, high + room, label, width - numbers - 14);
   const told = g => g.models.map((m, i) => `${roles[g.role].models[i]} mean ${percent(m.mean)} %`).join(', ');
-  const svg = picture(width, height, 'SLO attainment by model of each role',
+  const svg = picture(width, height, 'SLO attainment by policy of each role',
                       data.marginals.map(g => `${roles[g.role].role}: ${told(g)}`).join('; '));
   const heads = ['best', 'mean', 'all else equal', 'better, worse'];
   for (const [i, right] of columns) svg.append(text(right, 12, heads[i], 'm s', 'end'));
@@ -242,13 +242,12 @@ function rankingCsv() {
   ];
 }
 function marginalsCsv() {
-  const interval = m => absent(m.half) ? null : [m.gain - m.half, m.gain + m.half];
   const cellsOf =
       ({role, spread}, m, i) => [roles[role].role, spread, roles[role].models[i], m.combinations, ...means, m.best,
-                                 m.mean, m.pairs, m.pairs ? m.gain : null, ...endsOf(interval(m)), m.better, m.worse];
+                                 m.mean, m.pairs, m.pairs ? m.gain : null, ...endsOf(m.interval ?? null), m.better, m.worse];
   return [
     [
-      'role', 'spread', 'model', 'combinations', ...meansHead, 'best', 'mean', 'pairs', 'gain', ...ends('gain'),
+      'role', 'spread', 'policy', 'combinations', ...meansHead, 'best', 'mean', 'pairs', 'gain', ...ends('gain'),
       'better', 'worse'
     ],
     ...data.marginals.flatMap(g => g.models.map((m, i) => cellsOf(g, m, i)))
