@@ -6,6 +6,7 @@
 
 #include "kernels/device.hpp"
 
+#include <cmath>
 #include <type_traits>
 
 #if defined(__CUDACC__)

@@ -10,6 +10,7 @@
 #include "sluice/core/expected.hpp"
 #include "sluice/core/interrupt.hpp"
 #include "sluice/core/layer_set.hpp"
+#include "sluice/core/math.hpp"
 #include "sluice/core/numbers.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/core/ring_queue.hpp"

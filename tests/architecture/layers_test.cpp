@@ -2,6 +2,8 @@
 #include "architecture/include_graph.hpp"
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 using namespace architecture;
 
 namespace {

@@ -5,6 +5,7 @@
 #include "product_problem.hpp"
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 

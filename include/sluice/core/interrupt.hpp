@@ -2,7 +2,6 @@
 // Interrupts and policies' mistakes: what drops a run that is under way.
 #pragma once
 
-#include <atomic>
 #include <stdexcept>
 #include <string>
 
@@ -11,14 +10,16 @@ namespace sluice {
 // Interrupts as runs see them: a flag, and what drops a run that is under way.
 
 namespace detail {
-inline std::atomic<int> interrupted_by{0};
-static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
+/// Read and written by the compiler's builtins alone. Rejected: `std::atomic`, whose header costs as much to parse as a
+/// tenth of an engine's standard headers.
+inline int interrupted_by = 0;
+static_assert(__atomic_always_lock_free(sizeof(int), nullptr), "a signal handler writes it");
 } // namespace detail
 
 /// The number of the signal that asks this process to end; 0: none. A program's handler sets it.
-[[nodiscard]] inline int interrupted() { return detail::interrupted_by.load(std::memory_order_relaxed); }
+[[nodiscard]] inline int interrupted() { return __atomic_load_n(&detail::interrupted_by, __ATOMIC_RELAXED); }
 /// Acts as if this process had received that signal.
-inline void interrupt_as(int number) { detail::interrupted_by = number; }
+inline void interrupt_as(int number) { __atomic_store_n(&detail::interrupted_by, number, __ATOMIC_SEQ_CST); }
 
 /// Thrown to drop a run. It is not an error, and nothing reports it: an engine passes it on.
 struct Dropped {};

@@ -4,10 +4,10 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/layer_set.hpp"
+#include "sluice/core/math.hpp"
 #include "sluice/core/units.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -173,7 +173,7 @@ struct ModelShape {
   [[nodiscard]] double experts_touched(Tokens tokens) const {
     if (experts == 0) return 1.0;
     const double missed = 1.0 - static_cast<double>(experts_per_token) / experts;
-    return experts * (1.0 - std::pow(missed, static_cast<double>(tokens.count())));
+    return experts * (1.0 - math::pow(missed, static_cast<double>(tokens.count())));
   }
   /// Weight bytes of one layer that an iteration of `tokens` tokens reads: all of a dense layer; in a layer of experts
   /// only those that are touched.
@@ -360,7 +360,7 @@ inline Expected<ModelShape> tensor_shard(const ModelShape& whole, int degree, co
   if (whole.quantised()) { // scales are divided with their weights
     const auto part = [](std::int64_t bytes, std::int64_t kept, std::int64_t parameters) {
       return static_cast<std::int64_t>(
-          std::llround(static_cast<double>(bytes) * static_cast<double>(kept) / static_cast<double>(parameters)));
+          math::llround(static_cast<double>(bytes) * static_cast<double>(kept) / static_cast<double>(parameters)));
     };
     shard.stored.attention = part(whole.stored.attention, shard.attention_parameters(), whole.attention_parameters());
     shard.stored.expert = part(whole.stored.expert, shard.expert_parameters(), whole.expert_parameters());

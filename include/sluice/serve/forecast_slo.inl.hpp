@@ -4,6 +4,7 @@
 
 #include "sluice/serve/forecast_slo.hpp"
 
+#include <cmath>
 #include <cstdio>
 
 namespace sluice::detail {

@@ -5,6 +5,7 @@
 #include "sluice/serve/pacer.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 

@@ -6,6 +6,8 @@
 #include "sluice/report/observer/json_writer.hpp"
 #include "sluice/serve/tee.hpp"
 
+#include <atomic>
+
 namespace sluice {
 
 SLUICE_SERVER_INLINE std::string log_line(const TeeDifference& difference, std::string_view time) {

@@ -4,6 +4,8 @@
 
 #include "sluice/workload/distributions.hpp"
 
+#include <cmath>
+
 namespace sluice {
 
 SLUICE_INLINE double draw_normal(Random& random) {

@@ -4,6 +4,8 @@
 
 #include "sluice/workload/reader.hpp"
 
+#include <cmath>
+
 namespace sluice::detail {
 
 inline Status check_slo(const char* flag, Seconds slo) {

@@ -3,10 +3,10 @@
 // what a client says of the KV that an answer leaves behind; HintSet: which hints are said, or heeded.
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/core/units.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -132,15 +132,15 @@ struct Answered {
   if (on_time(gap, slo, when)) return 0;
   const double exact = (gap.count() - deadline_slack_s(slo.count(), when.count())) / slo.count();
   // Bounded, so that a huge gap with a tiny SLO still gives a count that can be added up.
-  return static_cast<std::int64_t>(std::min(std::ceil(exact) - 1, 1e15));
+  return static_cast<std::int64_t>(std::min(math::ceil(exact) - 1, 1e15));
 }
 
 /// Deadlines that passed while a user waited from `since` to `end` for a token that never came: floor(wait / SLO),
 /// including one at `end` itself. 0 without an SLO.
 [[nodiscard]] inline std::int64_t deadlines_passed(Seconds since, Seconds end, Seconds slo) {
-  if (end <= since || std::isinf(slo.count())) return 0;
+  if (end <= since || math::isinf(slo.count())) return 0;
   const double exact = ((end - since).count() + deadline_slack_s(slo.count(), end.count())) / slo.count();
-  return static_cast<std::int64_t>(std::min(std::floor(exact), 1e15));
+  return static_cast<std::int64_t>(std::min(math::floor(exact), 1e15));
 }
 
 } // namespace sluice

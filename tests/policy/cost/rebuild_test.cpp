@@ -12,6 +12,7 @@
 #include "support/hand_made.hpp"
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <numeric>
 #include <vector>
 

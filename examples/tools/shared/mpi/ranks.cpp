@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <deque>
+#include <thread>
 #include <utility>
 
 namespace sluice {

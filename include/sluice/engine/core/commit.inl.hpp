@@ -6,7 +6,6 @@
 #include "sluice/engine/core/writers.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace sluice {

@@ -2,11 +2,11 @@
 // Core: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/engine/core/core.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -101,7 +101,7 @@ SLUICE_INLINE double Core::in_flight_blocks(std::span<const LayerStream> streams
 }
 
 SLUICE_INLINE LayerBlocks Core::in_flight(std::span<const LayerStream> streams) const {
-  return LayerBlocks{static_cast<std::int64_t>(std::ceil(in_flight_blocks(streams)))};
+  return LayerBlocks{static_cast<std::int64_t>(math::ceil(in_flight_blocks(streams)))};
 }
 
 } // namespace sluice

@@ -2,10 +2,10 @@
 // Lending: the definitions that a library may hold (core/compiled.hpp).
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/engine/core/writers.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace sluice {
 
@@ -59,7 +59,7 @@ SLUICE_INLINE void return_weights(const Geometry& geometry, const WeightsPlan& b
     moves.streams.push_back({layers, whole.blocks});
     const double blocks = whole.blocks * layers.count();
     moves.returned_blocks += blocks;
-    moves.arriving += LayerBlocks{static_cast<std::int64_t>(std::ceil(blocks))}; // into memory that is theirs again
+    moves.arriving += LayerBlocks{static_cast<std::int64_t>(math::ceil(blocks))}; // into memory that is theirs again
   };
   fetch(before.streamed - after.streamed, before.share);
   fetch(before.streamed & after.streamed, before.share - after.share);

@@ -7,12 +7,10 @@
 #include "sluice/state/memory/shared_blocks.hpp"
 #include "sluice/state/view/request_row.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -45,190 +43,68 @@ class PrefixReuse {
       : groups_(Groups{GroupPrefixCache(room, kv), {}, keeps}) {}
 
   /// A request arrives. `prompt` names the full blocks of its prompt; empty if it shares no prefix.
-  void enter(Slot slot, RequestId id, std::span<const BlockKey> prompt) {
-    if (holdings_.size() <= index(slot)) holdings_.resize(index(slot) + 1);
-    Entry& entry = holdings_[index(slot)];
-    entry.keys.assign(prompt.begin(), prompt.end());
-    entry.id = id;
-    entry.offered = 0;
-    entry.arrived = Tokens{0};
-  }
+  void enter(Slot slot, RequestId id, std::span<const BlockKey> prompt);
   /// The request's first `tokens` tokens have KV that came over a network with it, whatever can be found: it takes room
   /// when the request joins. Not for KV in groups.
   void arrive(Slot slot, Tokens tokens) { holdings_[index(slot)].arrived = tokens; }
   /// For a request without blocks, writes into its row how much of its context can be found now; the request computes
   /// only what follows. Returns whether the row changed.
-  bool look_up(Slot slot, RequestRow& row, Tokens block_tokens) {
-    // The last token is always computed, because its output is needed.
-    const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
-    const std::span<const BlockKey> keys = keys_of(slot, most);
-    const auto [found, held] = found_and_held(keys);
-    const Tokens computed = std::max(Tokens{found * block_tokens.count()}, holdings_[index(slot)].arrived);
-    // Found blocks that no request holds take room like new ones, and so do those that arrived: a slack below 0 counts
-    // them.
-    const Tokens slack = Tokens{held * block_tokens.count()} - computed;
-    const bool changed = row.computed != computed || row.slack != slack;
-    row.computed = computed;
-    row.slack = slack;
-    return changed;
-  }
+  bool look_up(Slot slot, RequestRow& row, Tokens block_tokens);
   /// Not for KV in groups, which no tier has.
   [[nodiscard]] bool finds(BlockKey key) const { return cache_.has(key); }
   /// How many of `keys`, from the first on, can be found.
-  [[nodiscard]] std::size_t finds(std::span<const BlockKey> keys) const {
-    return groups_ ? groups_->cache.find(keys) : cache_.find(keys);
-  }
+  [[nodiscard]] std::size_t finds(std::span<const BlockKey> keys) const;
   /// Whether a prompt that begins with `keys` may find what follows them.
-  [[nodiscard]] bool may_find(std::span<const BlockKey> keys) const {
-    return groups_ ? groups_->cache.may_find(keys) : cache_.find(keys) == keys.size();
-  }
+  [[nodiscard]] bool may_find(std::span<const BlockKey> keys) const;
   /// The request joins: it takes the found blocks before any request takes a free block.
-  void attach(Slot slot, const RequestRow& row, Tokens block_tokens) {
-    Entry& entry = holdings_[index(slot)];
-    const auto found = static_cast<std::size_t>(row.found_on_device().count() / block_tokens.count());
-    if (groups_) {
-      const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
-      GroupPrefixCache::Table& table = groups_->table(slot);
-      groups_->cache.attach(table, keys_of(slot, most), found);
-      table.prompt = row.spec.prompt.count() / block_tokens.count();
-      entry.table.sealed = found;
-      return;
-    }
-    std::span<const BlockKey> keys = keys_of(slot, found);
-    if (entry.arrived.count() > 0) keys = keys.first(cache_.find(keys)); // the others take new blocks
-    cache_.attach(entry.table, keys);
-  }
+  void attach(Slot slot, const RequestRow& row, Tokens block_tokens);
   /// The request takes blocks for `tokens` tokens of context.
-  void extend(Slot slot, Tokens tokens, Tokens block_tokens) {
-    Entry& entry = holdings_[index(slot)];
-    const auto blocks = static_cast<std::size_t>(blocks_for(tokens, block_tokens).count());
-    if (groups_)
-      groups_->cache.extend(groups_->table(slot), static_cast<std::int64_t>(blocks));
-    else if (const std::size_t had = entry.table.blocks.size(); blocks > had) { // a load that lost blocks on the way
-      cache_.extend(entry.table, blocks - had, notes_overwritten_ ? &overwritten_ : nullptr); // has left their room
-      if (named())
-        taken_.insert(taken_.end(), entry.table.blocks.begin() + static_cast<std::ptrdiff_t>(had), entry.table.blocks.end());
-    }
-  }
+  void extend(Slot slot, Tokens tokens, Tokens block_tokens);
   /// The request's first `computed` tokens have KV, which others can find from now on.
-  void seal(Slot slot, Tokens computed, Tokens block_tokens) {
-    Entry& entry = holdings_[index(slot)];
-    const auto full = static_cast<std::size_t>(computed.count() / block_tokens.count());
-    if (full <= entry.table.sealed) return;
-    const std::span<const BlockKey> keys = keys_of(slot, full);
-    if (groups_) {
-      groups_->cache.seal(groups_->table(slot), entry.table.sealed, keys, groups_->keeps);
-      entry.table.sealed = full;
-    } else {
-      cache_.seal(entry.table, keys);
-    }
-  }
+  void seal(Slot slot, Tokens computed, Tokens block_tokens);
   /// Whether `look_up` would find the same now; it has looked that far before.
-  [[nodiscard]] bool finds_the_same(Slot slot, const RequestRow& row, Tokens block_tokens) const {
-    const auto most = static_cast<std::size_t>((row.context().count() - 1) / block_tokens.count());
-    const std::span<const BlockKey> keys(holdings_[index(slot)].keys);
-    const auto [found, held] = found_and_held(keys.first(std::min(most, keys.size())));
-    const Tokens computed = std::max(Tokens{found * block_tokens.count()}, holdings_[index(slot)].arrived);
-    return computed == row.found_on_device() &&
-           Tokens{held * block_tokens.count()} - computed - row.loading == row.slack;
-  }
+  [[nodiscard]] bool finds_the_same(Slot slot, const RequestRow& row, Tokens block_tokens) const;
   /// The room that is free for `joining` once the requests in `leaving` have released their blocks: less what others
   /// hold too, and less what one that joins has found and counted as held. For a model of `layers` layers.
   [[nodiscard]] LayerBlocks freed(std::span<const Slot> leaving, std::span<const Slot> joining,
-                                  std::span<const RequestRow> rows, Tokens block_tokens, int layers) const {
-    std::vector<std::uint32_t> given, taken;
-    for (const Slot slot : leaving) {
-      const std::vector<std::uint32_t>& own = holdings_[index(slot)].table.blocks;
-      given.insert(given.end(), own.begin(), own.end());
-      if (groups_ && index(slot) < groups_->tables.size()) groups_->cache.add_held(groups_->tables[index(slot)], given);
-    }
-    for (const Slot slot : joining) {
-      const auto found = rows[index(slot)].found_on_device().count() / block_tokens.count();
-      const std::span<const BlockKey> keys{holdings_[index(slot)].keys.data(), static_cast<std::size_t>(found)};
-      groups_ ? groups_->cache.add_found(keys, taken) : cache_.add_found(keys, taken);
-    }
-    if (groups_) return LayerBlocks{groups_->cache.freed(given, taken)};
-    return across_layers(TokenBlocks{cache_.freed(given, taken)}, layers);
-  }
+                                  std::span<const RequestRow> rows, Tokens block_tokens, int layers) const;
   /// The keys of the request's full blocks within its first `tokens` tokens.
-  [[nodiscard]] std::span<const BlockKey> keys_within(Slot slot, Tokens tokens, Tokens block_tokens) {
-    return keys_of(slot, static_cast<std::size_t>(tokens.count() / block_tokens.count()));
-  }
+  [[nodiscard]] std::span<const BlockKey> keys_within(Slot slot, Tokens tokens, Tokens block_tokens);
   /// The blocks that the request would load: `look_up` has made their keys.
-  [[nodiscard]] std::span<const BlockKey> loaded_keys(Slot slot, const RequestRow& row, Tokens block_tokens) const {
-    if (row.loading.count() == 0) return {};
-    const Tokens before = row.meets > 0 ? Tokens{row.meets} : row.computed - row.loading;
-    const auto first = static_cast<std::size_t>(before.count() / block_tokens.count());
-    const auto count = static_cast<std::size_t>(row.loading.count() / block_tokens.count());
-    return std::span<const BlockKey>(holdings_[index(slot)].keys).subspan(first, count);
-  }
+  [[nodiscard]] std::span<const BlockKey> loaded_keys(Slot slot, const RequestRow& row, Tokens block_tokens) const;
   /// How many blocks of the request were offered to the tier.
   std::size_t& offered(Slot slot) { return holdings_[index(slot)].offered; }
   /// The request releases its blocks; they can be found until another request overwrites them.
-  void release(Slot slot) {
-    Entry& entry = holdings_[index(slot)];
-    entry.arrived = Tokens{0};
-    if (groups_) {
-      groups_->cache.release(groups_->table(slot));
-      entry.table.sealed = 0;
-    } else {
-      cache_.release(entry.table);
-    }
-  }
+  void release(Slot slot);
   /// The same for the blocks from number `first` on, which others take before all others.
   void release_first(Slot slot, std::size_t first) { cache_.release_first(holdings_[index(slot)].table, first); }
   /// Weights gave up memory, or took it back: there is this room in all, for a model of `layers` layers.
-  void resize(LayerBlocks room, int layers) {
-    groups_ ? groups_->cache.resize(room) : cache_.resize(TokenBlocks{room.count() / layers});
-  }
+  void resize(LayerBlocks room, int layers);
   /// Room that no request and no pin holds, for a model of `layers` layers.
-  [[nodiscard]] LayerBlocks free(int layers) const {
-    return groups_ ? groups_->cache.free() : across_layers(cache_.free(), layers);
-  }
+  [[nodiscard]] LayerBlocks free(int layers) const;
 
   // Who uses a block, for engines whose policies read `keep` or `release`: what others use, too, is not given up.
 
   /// `user`, a session or a request without one, uses the request's blocks within `tokens` tokens.
-  void use(Slot slot, std::uint64_t user, Tokens tokens, Tokens block_tokens) {
-    for (const BlockKey key : keys_within(slot, tokens, block_tokens)) {
-      std::uint64_t& known = users_.try_emplace(static_cast<std::uint64_t>(key), user).first->second;
-      if (known != user) known = several;
-    }
-  }
+  void use(Slot slot, std::uint64_t user, Tokens tokens, Tokens block_tokens);
   /// Forgets who used blocks that are nowhere any more, as soon as that halves what is known. `is_known(key)`: whether
   /// the device or a tier has a block.
   template <class Known>
   void forget_users(const Known& is_known) {
     if (users_.size() < most_users_) return;
-    std::erase_if(users_, [&](const auto& one) { return !is_known(BlockKey{one.first}); });
-    most_users_ = std::max(least_users, 2 * users_.size());
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < users_.size(); ++i)
+      if (is_known(users_[i].key)) users_[kept++] = users_[i];
+    keep_users(kept);
   }
   /// The request's first block within `tokens` tokens from which on nobody else has used any. Users of a block have
   /// used all blocks before it.
-  [[nodiscard]] std::size_t first_own(Slot slot, std::uint64_t user, Tokens tokens, Tokens block_tokens) {
-    const std::span<const BlockKey> keys = keys_within(slot, tokens, block_tokens);
-    std::size_t first = keys.size();
-    for (; first > 0; --first)
-      if (const auto known = users_.find(static_cast<std::uint64_t>(keys[first - 1]));
-          known != users_.end() && known->second != user)
-        break;
-    return first;
-  }
+  [[nodiscard]] std::size_t first_own(Slot slot, std::uint64_t user, Tokens tokens, Tokens block_tokens);
 
   /// The request ends, and `pin` holds its blocks from now on.
-  void pin(Slot slot, Pin pin) {
-    std::swap(pin.table, holdings_[index(slot)].table);
-    pinned_ += pin.room;
-    pins_.push_back(std::move(pin));
-  }
+  void pin(Slot slot, Pin pin);
   /// Releases the blocks of a pin. Returns the room that it had of the ledger.
-  LayerBlocks unpin(std::size_t i) {
-    const LayerBlocks room = pins_[i].room;
-    cache_.release(pins_[i].table);
-    pinned_ -= room;
-    pins_.erase(pins_.begin() + static_cast<std::ptrdiff_t>(i));
-    return room;
-  }
+  LayerBlocks unpin(std::size_t i);
   [[nodiscard]] const std::vector<Pin>& pins() const { return pins_; }
   /// What all pins have of the ledger.
   [[nodiscard]] LayerBlocks pinned() const { return pinned_; }
@@ -278,31 +154,23 @@ class PrefixReuse {
     std::vector<GroupPrefixCache::Table> tables; ///< by slot
     bool (*keeps)(const BlockEnd&) = nullptr;
 
-    GroupPrefixCache::Table& table(Slot slot) {
-      if (tables.size() <= index(slot)) tables.resize(index(slot) + 1);
-      return tables[index(slot)];
-    }
+    GroupPrefixCache::Table& table(Slot slot);
   };
   /// How many of `keys` can be found, and how many of those count as held.
-  [[nodiscard]] std::pair<std::int64_t, std::int64_t> found_and_held(std::span<const BlockKey> keys) const {
-    if (groups_) {
-      const std::size_t found = groups_->cache.find(keys);
-      return {static_cast<std::int64_t>(found), groups_->cache.held(keys.first(found))};
-    }
-    const PrefixCache::Found found = cache_.find_held(keys);
-    return {static_cast<std::int64_t>(found.blocks), static_cast<std::int64_t>(found.held)};
-  }
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> found_and_held(std::span<const BlockKey> keys) const;
   /// The keys of the request's first `count` blocks. Those that nobody names get keys of their own.
-  std::span<const BlockKey> keys_of(Slot slot, std::size_t count) {
-    Entry& entry = holdings_[index(slot)];
-    if (named() && entry.keys.size() < count) names_.name(names_.of, entry.id, count, entry.keys);
-    while (entry.keys.size() < count) {
-      BlockKey before = entry.keys.empty() ? BlockKey{} : entry.keys.back();
-      if (engine_ != 0) before = next_key(before, engine_);
-      entry.keys.push_back(next_key(before, (std::uint64_t{index(entry.id)} << 32) + entry.keys.size() + 1));
-    }
-    return std::span<const BlockKey>(entry.keys).first(count);
-  }
+  std::span<const BlockKey> keys_of(Slot slot, std::size_t count);
+
+  /// Who uses a block: a user, or `several`.
+  struct Use {
+    BlockKey key{};
+    std::uint64_t user = 0;
+  };
+  /// The number in `users_`, or `KeyIndex::nobody`.
+  [[nodiscard]] std::uint32_t use_of(BlockKey key) const;
+  /// Forgets all but the first `kept`.
+  void keep_users(std::size_t kept);
+  void index_users();
 
   PrefixCache cache_{TokenBlocks{0}};
   std::optional<Groups> groups_;
@@ -312,7 +180,8 @@ class PrefixReuse {
   static constexpr std::uint64_t several = 0;
   static constexpr std::size_t least_users = 1024;
   std::size_t most_users_ = least_users;
-  std::unordered_map<std::uint64_t, std::uint64_t> users_; ///< by key; of blocks that have been used at all
+  std::vector<Use> users_; ///< of blocks that have been used at all
+  KeyIndex used_;          ///< of these, by key
   std::vector<BlockKey> overwritten_;
   bool notes_overwritten_ = false;
   std::uint64_t engine_ = 0;
@@ -322,3 +191,7 @@ class PrefixReuse {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/engine/core/prefix_reuse.inl.hpp" // IWYU pragma: keep
+#endif

@@ -2,12 +2,12 @@
 // Batching: turns an order of requests into claims under the limits. PromptChunk: how much of a prompt is computed.
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/request_row.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <compare>
 #include <cstdint>
 #include <limits>
@@ -182,7 +182,7 @@ struct PromptChunk {
     }
     look_back(view, state, share * slo);
     state.decodes = decodes;
-    if (decodes == 0 || std::isinf(slo)) return view.limits.batch_tokens;
+    if (decodes == 0 || math::isinf(slo)) return view.limits.batch_tokens;
     // Compared as double: a deadline that is all but over asks for more tokens than an integer holds.
     const double prompts = std::min(static_cast<double>(view.limits.batch_tokens.count()), std::max(state.tokens, due));
     return std::min(view.limits.batch_tokens, Tokens{decodes + static_cast<std::int64_t>(prompts)});
@@ -205,7 +205,7 @@ struct PromptChunk {
     if (view.step != state.step + 1) return; // decided ahead, or nothing ran
     const double passed = (view.now - state.now).count();
     state.step_s = passed;
-    if (state.prompts == 0 || state.decodes == 0 || std::isinf(target) || passed <= 0) return;
+    if (state.prompts == 0 || state.decodes == 0 || math::isinf(target) || passed <= 0) return;
     const double change = std::clamp(target / passed, 0.5, 1.3);
     if (change > 1 && static_cast<double>(state.prompts) <= 0.8 * state.tokens) return; // the budget was not used
     state.tokens = std::clamp(state.tokens * change, least,
@@ -214,7 +214,7 @@ struct PromptChunk {
   /// Prompt tokens per iteration with which a request's first token comes at 0.8 of the time that is left.
   static double in_time(const View& view, const State& state, const RequestRow& row) {
     const double left = 0.8 * (first_due(row) - view.now).count();
-    if (row.generated.count() > 0 || left <= 0 || std::isinf(left)) return 0;
+    if (row.generated.count() > 0 || left <= 0 || math::isinf(left)) return 0;
     return static_cast<double>(row.pending().count()) * state.step_s / left;
   }
 };

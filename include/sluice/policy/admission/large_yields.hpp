@@ -2,6 +2,7 @@
 // SlackFirst's queues: FirstTokenQueues, by whether a first token can be in time; LargeYields, for large requests.
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/admission/batching.hpp"
 #include "sluice/state/view/proposal.hpp"
@@ -9,7 +10,6 @@
 #include "sluice/state/view/view.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <iterator>
 #include <limits>
@@ -146,7 +146,7 @@ class FirstTokenQueues {
   void enter(Slot slot, const RequestRow& row, double tokens) {
     if (index(slot) >= tokens_.size()) tokens_.resize(index(slot) + 1);
     tokens_[index(slot)] = tokens;
-    if (std::isinf(row.spec.slo.ttft.count())) {
+    if (math::isinf(row.spec.slo.ttft.count())) {
       open.insert(QueueEntry::by_arrival(row, slot));
       waits.insert(QueueEntry::by_arrival(row, slot));
       return;

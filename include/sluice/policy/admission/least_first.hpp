@@ -3,11 +3,11 @@
 #pragma once
 
 #include "sluice/core/interrupt.hpp"
+#include "sluice/core/math.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/policy/admission/admission.hpp"
 #include "sluice/policy/admission/batching.hpp"
 
-#include <cmath>
 #include <set>
 #include <span>
 #include <string>
@@ -38,7 +38,7 @@ struct BasicLeastFirst {
   void enter(State& state, Slot slot, const RequestRow& row) const {
     const QueueEntry entry{key(state.keys, row), row.id, slot};
     // Its place in the queue would be undefined, and others' too: requests would get lost.
-    if (std::isnan(entry.key))
+    if (math::isnan(entry.key))
       policy_mistake("the key of request " + std::to_string(index(row.id)) + " is not a number");
     if (index(slot) >= state.entries.size()) state.entries.resize(index(slot) + 1);
     state.entries[index(slot)] = entry;

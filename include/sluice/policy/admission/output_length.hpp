@@ -2,10 +2,10 @@
 // OutputLength: what a policy knows of a request's output: nothing, a predicted rank, or all.
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/core/random.hpp"
 #include "sluice/state/view/view.hpp"
 
-#include <cmath>
 #include <cstdint>
 #include <numbers>
 
@@ -49,29 +49,29 @@ struct RankedLength {
 
   /// The predicted place among all requests, in standard deviations of the logarithm of the output tokens.
   [[nodiscard]] double operator()(State& state, const RequestRow& row) const {
-    const double length = std::log(static_cast<double>(row.output(LengthPermit<RankedLength>{}).count()));
+    const double length = math::log(static_cast<double>(row.output(LengthPermit<RankedLength>{}).count()));
     ++state.count;
     const double difference = length - state.mean;
     state.mean += difference / state.count;
     state.squares += difference * (length - state.mean);
-    const double deviation = std::sqrt(state.squares / state.count);
+    const double deviation = math::sqrt(state.squares / state.count);
     const double score = deviation > 0 ? (length - state.mean) / deviation : 0;
-    const double r = std::sin(0.5 * std::numbers::pi * kendall_tau);
-    return r * score + std::sqrt(1 - r * r) * noise(row.id);
+    const double r = math::sin(0.5 * std::numbers::pi * kendall_tau);
+    return r * score + math::sqrt(1 - r * r) * noise(row.id);
   }
 
   /// The output tokens that this place has, if outputs are lognormal as those seen so far.
   [[nodiscard]] double tokens(State& state, const RequestRow& row) const {
     const double score = (*this)(state, row);
-    return std::exp(state.mean + score * std::sqrt(state.squares / state.count));
+    return math::exp(state.mean + score * math::sqrt(state.squares / state.count));
   }
 
  private:
   /// A standard normal draw (Box and Muller) that depends only on the request's id.
   [[nodiscard]] double noise(RequestId id) const {
     Random random = random_of(id, seed);
-    const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
-    return radius * std::cos(2 * std::numbers::pi * random.uniform());
+    const double radius = math::sqrt(-2 * math::log(1 - random.uniform()));
+    return radius * math::cos(2 * std::numbers::pi * random.uniform());
   }
 };
 

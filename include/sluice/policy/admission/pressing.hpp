@@ -2,12 +2,12 @@
 // Pressing: which request joins at the cost of a running one that can bear a pause.
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/request_row.hpp"
 #include "sluice/state/view/view.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -93,7 +93,7 @@ class VainPresses {
 /// Whether a request was paused, and has run again for less than half a TTFT SLO, its own or that of the one that
 /// presses; not if a deposit covers the next pause.
 [[nodiscard]] inline bool has_just_returned(const RequestRow& row, Seconds ttft, Seconds now) {
-  return row.times_preempted > 0 && row.deposit().count() == 0 && !std::isinf(row.spec.slo.ttft.count()) &&
+  return row.times_preempted > 0 && row.deposit().count() == 0 && !math::isinf(row.spec.slo.ttft.count()) &&
          now - row.running_since < 0.5 * std::min(row.spec.slo.ttft, ttft);
 }
 
@@ -232,7 +232,7 @@ struct Pressing {
   }
   /// Seconds until a paused request's SLO is lost; below 0 if it is. A request without a TTFT SLO has none to lose.
   [[nodiscard]] static double slack_s(const RequestRow& row, Seconds now, double token_s) {
-    if (std::isinf(row.spec.slo.ttft.count())) return -1;
+    if (math::isinf(row.spec.slo.ttft.count())) return -1;
     if (row.generated.count() == 0) return first_token_slack_s(row, now, token_s);
     return row.first_token > first_due(row) ? -1 : tpot_slack_s(row, now);
   }
@@ -262,7 +262,7 @@ struct PauseBudget {
   /// before its first token.
   void look_back(const View& view, State& state) const {
     const Seconds passed = view.now - state.now;
-    const double keeps = std::exp2(-passed.count() / window);
+    const double keeps = math::exp2(-passed.count() / window);
     state.tokens = keeps * state.tokens + static_cast<double>(view.served->tokens - state.served);
     state.spent *= keeps;
     for (const Slot slot : view.preempted)
@@ -275,7 +275,7 @@ struct PauseBudget {
   /// Whether one more request may be paused.
   [[nodiscard]] bool allows(const View& view, const State& state) const {
     const double batch = 1 + static_cast<double>(view.running.size());
-    return misses * state.tokens / (batch * std::sqrt(batch)) > state.spent;
+    return misses * state.tokens / (batch * math::sqrt(batch)) > state.spent;
   }
 };
 

@@ -4,13 +4,13 @@
 
 #include "sluice/core/assert.hpp"
 #include "sluice/core/layer_set.hpp"
+#include "sluice/core/math.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
 #include "sluice/policy/cost/rebuild.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -177,12 +177,12 @@ class Calibrated {
   static double ratio(Seconds measured, Seconds predicted) {
     const bool known = measured.count() > 0.0 && predicted.count() > 0.0;
     const double value = known ? measured / predicted : 0.0;
-    return std::isfinite(value) ? value : 0.0;
+    return math::isfinite(value) ? value : 0.0;
   }
   /// False: too few values for a median.
   bool follow(double& value, detail::LastSeen& last, double seen) const {
     const std::optional<double> median = last.median(seen, static_cast<std::size_t>(pace_.median_of));
-    if (median && std::abs(*median - value) > 1e-9 * value) value += pace_.weight * (*median - value);
+    if (median && math::abs(*median - value) > 1e-9 * value) value += pace_.weight * (*median - value);
     return median.has_value();
   }
   void observe_layers(State& state, const Observation& seen) const {
@@ -205,7 +205,7 @@ class Calibrated {
     const double besides =
         std::max(seen.compute.count() - layers_s, 0.0) - state.compute * (outside.before + outside.after).count();
     double followed = state.besides.count();
-    if (std::isfinite(besides) && follow(followed, state.outsides, besides)) state.besides = Seconds{followed};
+    if (math::isfinite(besides) && follow(followed, state.outsides, besides)) state.besides = Seconds{followed};
   }
 
   Base base_;

@@ -2,9 +2,8 @@
 // TokenDeposit: tokens made early are held back and released one per SLO (OrbitFlow, section 3.2).
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/policy/delivery/delivery.hpp"
-
-#include <cmath>
 
 namespace sluice {
 
@@ -16,7 +15,7 @@ struct TokenDeposit {
   static constexpr bool deposits = true;
 
   void generated(RequestRow& row, Seconds now, auto&& sink) const {
-    if (std::isinf(row.spec.slo.tbt.count()) || row.delivered.count() == 0) {
+    if (math::isinf(row.spec.slo.tbt.count()) || row.delivered.count() == 0) {
       release(row, now, sink);
       return;
     }

@@ -4,13 +4,13 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/core/math.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/model/shape.hpp"
 #include "sluice/policy/cost/rebuild.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -162,7 +162,7 @@ template <class Swap, class Recompute>
   LayerPair best = ellm_pairs.front();
   double least = 0;
   for (std::size_t i = 0; i < ellm_pairs.size(); ++i) {
-    const double mismatch = std::abs(swap_s(ellm_pairs[i]) - recompute_s(ellm_pairs[i]));
+    const double mismatch = math::abs(swap_s(ellm_pairs[i]) - recompute_s(ellm_pairs[i]));
     if (i > 0 && mismatch >= least) continue;
     best = ellm_pairs[i];
     least = mismatch;

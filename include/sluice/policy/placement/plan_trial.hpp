@@ -2,11 +2,11 @@
 // PlanTrial, UniformTrial: try a plan against memory; join_longest_prefix: finds for how many claims it fits.
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/core/stopwatch.hpp"
 #include "sluice/policy/placement/placement.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -48,7 +48,7 @@ class PlanTrial {
     }
     const double held =
         detail::in_flight_blocks<Transfer>({loads.data(), static_cast<std::size_t>(task.layers())}, streams_);
-    plan.in_flight = std::max(workspace, rebuilt + LayerBlocks{static_cast<std::int64_t>(std::ceil(held))});
+    plan.in_flight = std::max(workspace, rebuilt + LayerBlocks{static_cast<std::int64_t>(math::ceil(held))});
     const bool device = room.device + plan.in_flight <= task.device_budget;
     const bool host = room.host <= task.host_budget;
     plan.binding = !device ? Binding::device_memory : !host ? Binding::host_memory : Binding::none;
@@ -118,7 +118,7 @@ inline void set_uniform(Plan& plan, LayerSet set, double in_flight) {
   plan.requests.clear();
   plan.unseen = Holding{all_tokens, set, {}};
   plan.covers_unseen = true;
-  plan.in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(in_flight))};
+  plan.in_flight = LayerBlocks{static_cast<std::int64_t>(math::ceil(in_flight))};
 }
 
 } // namespace sluice

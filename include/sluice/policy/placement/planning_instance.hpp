@@ -2,6 +2,7 @@
 // planning_instance: a placement task in the solvers' form, and their solutions as plans.
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/policy/cost/cost_model.hpp"
 #include "sluice/policy/placement/placement.hpp"
@@ -9,7 +10,6 @@
 #include "sluice/state/plan/plan.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -103,7 +103,7 @@ bool take_solution(const Task& task, std::size_t count, const Solution& solution
   plan.requests.clear();
   plan.covers_unseen = false;
   for (std::size_t i = 0; i < count; ++i) plan.requests.push_back({task.claims[i].slot, holding_of(i)});
-  plan.in_flight = LayerBlocks{static_cast<std::int64_t>(std::ceil(solution.buffer_blocks))};
+  plan.in_flight = LayerBlocks{static_cast<std::int64_t>(math::ceil(solution.buffer_blocks))};
   plan.predicted_step = Seconds{solution.step_s};
   plan.lower_bound = Seconds{solution.lower_bound_s};
   plan.proven_optimal = solution.proven_optimal;

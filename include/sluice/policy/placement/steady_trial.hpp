@@ -2,12 +2,12 @@
 // SteadyTrial: tries to move the same layers of every request in each iteration, for as long as that repeats.
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/policy/cost/work.hpp"
 #include "sluice/policy/placement/placement.hpp"
 #include "sluice/policy/transfer/evaluate_link.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -91,7 +91,8 @@ class SteadyTrial {
   template <class Task>
   [[nodiscard]] static LayerBlocks in_flight(const Task& task, const LayerStream& stream) {
     if (stream.layers.empty()) return LayerBlocks{0};
-    return LayerBlocks{static_cast<std::int64_t>(std::ceil(detail::in_flight_blocks<Transfer>(stream, task.layers())))};
+    return LayerBlocks{
+        static_cast<std::int64_t>(math::ceil(detail::in_flight_blocks<Transfer>(stream, task.layers())))};
   }
 
   /// How long the link is busy with an iteration's transfers, whatever their schedule, in seconds.

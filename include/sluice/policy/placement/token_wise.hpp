@@ -3,12 +3,12 @@
 // run, to generate the most tokens per second (eLLM).
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/policy/placement/ellm_equations.hpp"
 #include "sluice/policy/placement/plan_trial.hpp"
 #include "sluice/policy/placement/uncached_problem.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -181,7 +181,7 @@ struct BasicTokenWise {
     plan.requests.clear();
     for (const Claim& claim : task.claims.first(static_cast<std::size_t>(requests))) {
       blocks += std::max<std::int64_t>(0, task.blocks(claim).count() - 1);
-      const auto up_to = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(blocks) - 1e-9));
+      const auto up_to = static_cast<std::int64_t>(math::ceil(share * static_cast<double>(blocks) - 1e-9));
       Holding holding{};
       if (up_to > uncached) {
         holding = pattern;

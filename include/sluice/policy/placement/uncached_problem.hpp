@@ -3,13 +3,13 @@
 #pragma once
 
 #include "sluice/core/layer_set.hpp"
+#include "sluice/core/math.hpp"
 #include "sluice/policy/cost/rebuild.hpp"
 #include "sluice/policy/placement/ellm_equations.hpp"
 #include "sluice/policy/placement/placement.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -85,7 +85,7 @@ class UncachedSums {
   /// The shortest SLO of the batch, less the longest time that a running request has waited for its token. (A preempted
   /// request has already missed its SLO: counting its wait would keep it preempted forever.)
   [[nodiscard]] double slo_s(double b) const {
-    return slo_s_[std::min(slo_s_.size() - 1, static_cast<std::size_t>(std::ceil(b)))];
+    return slo_s_[std::min(slo_s_.size() - 1, static_cast<std::size_t>(math::ceil(b)))];
   }
 
  private:
@@ -135,7 +135,7 @@ class UncachedProblem {
   }
 
   [[nodiscard]] double seconds(double b, double r) const {
-    const double low = std::floor(b);
+    const double low = math::floor(b);
     const double part = b - low;
     const double below = whole(low, r).step_s();
     return part > 0 ? below + part * (whole(low + 1, r).step_s() - below) : below;
@@ -155,7 +155,7 @@ class UncachedProblem {
     double recompute_s = 0;
   };
   [[nodiscard]] Mismatch mismatch(double b, double r) const {
-    const Times times = whole(std::floor(b), r);
+    const Times times = whole(math::floor(b), r);
     const double periods = static_cast<double>(task_.layers()) / period_;
     return {times.link_s / periods, (times.compute_s - times.plain_s) / periods};
   }
@@ -183,7 +183,7 @@ class UncachedProblem {
     if (r <= 0) return times;
     const auto block_tokens = static_cast<double>(task_.view.limits.block_tokens.count());
     const double blocks = r * sums_.old_blocks(b);
-    const Tokens tokens{static_cast<std::int64_t>(std::llround(blocks * block_tokens))};
+    const Tokens tokens{static_cast<std::int64_t>(math::llround(blocks * block_tokens))};
     const double pairs =
         0.5 * (r * r * sums_.old_squares(b) * block_tokens * block_tokens + static_cast<double>(tokens.count()));
     const std::array<LayerRebuild, 3> kinds{

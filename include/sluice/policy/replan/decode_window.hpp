@@ -3,10 +3,9 @@
 // section 3.4).
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/replan/replan.hpp"
-
-#include <cmath>
 
 namespace sluice {
 
@@ -32,7 +31,7 @@ struct DecodeWindow {
   }
   Window window() const { return {min_steps, max_steps}; }
   void observe(State& state, Seconds predicted, Seconds measured) const {
-    if (std::abs(measured.count() - predicted.count()) > mismatch * predicted.count()) state.mismatched = true;
+    if (math::abs(measured.count() - predicted.count()) > mismatch * predicted.count()) state.mismatched = true;
   }
   void planned(State& state) const { state.mismatched = false; }
 };

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/core/math.hpp"
 #include "sluice/core/units.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -63,13 +63,13 @@ struct IntervalGrid {
   /// The longest SLO of the grid that is at most `slo`, in steps; 0 if there is none. Times with a relative difference
   /// below 1e-9 are equal, because they were computed.
   [[nodiscard]] std::int64_t steps_within(Seconds slo) const {
-    const double steps = std::floor(slo / slo_step * (1 + 1e-9));
+    const double steps = math::floor(slo / slo_step * (1 + 1e-9));
     return steps < static_cast<double>(slo_steps) ? std::max<std::int64_t>(0, static_cast<std::int64_t>(steps))
                                                   : slo_steps;
   }
   /// The shortest SLO of the grid that is at least `time`, in steps.
   [[nodiscard]] std::int64_t steps_for(Seconds time) const {
-    const double steps = std::ceil(time / slo_step * (1 - 1e-9));
+    const double steps = math::ceil(time / slo_step * (1 - 1e-9));
     constexpr auto most = std::int64_t{1} << 60;
     return steps < static_cast<double>(most) ? std::max<std::int64_t>(1, static_cast<std::int64_t>(steps)) : most;
   }

@@ -2,12 +2,12 @@
 // EvaluatedInterval, RecordedInterval: two ways to find the smallest interval that meets an SLO.
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/policy/weights/interval_offload.hpp"
 #include "sluice/policy/weights/interval_record.hpp"
 #include "sluice/policy/weights/weights.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -135,8 +135,8 @@ struct EvaluatedInterval {
     if (slo < unoffloaded) return 0;
     const LinkCost link = asked.cost.link();
     const double transfer_s = (asked.geometry.layer_weight_bytes / link.rate + link.per_layer).count();
-    const double most = std::floor(asked.geometry.layers * asked.cost.step(asked.work).layer.count() *
-                                   (slo / unoffloaded) / transfer_s);
+    const double most = math::floor(asked.geometry.layers * asked.cost.step(asked.work).layer.count() *
+                                    (slo / unoffloaded) / transfer_s);
     return static_cast<int>(std::min<double>(asked.geometry.streamable_layers(), most));
   }
   /// The smallest interval that offloads no more than the count allows; above the number of layers if none may be. The

@@ -2,11 +2,11 @@
 // ParameterRemap: when KV runs out, the memory of some layers' weights becomes KV blocks (MIRAGE).
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/core/numbers.hpp"
 #include "sluice/policy/weights/weights.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -78,7 +78,7 @@ struct BasicParameterRemap {
     const auto needed_for = [&](LayerBlocks demand) {
       const LayerBlocks missing = demand - task.own;
       if (missing <= LayerBlocks{0} || layer_blocks <= 0) return 0;
-      return static_cast<int>(std::ceil(std::min(1e6, static_cast<double>(missing.count()) / layer_blocks)));
+      return static_cast<int>(math::ceil(std::min(1e6, static_cast<double>(missing.count()) / layer_blocks)));
     };
     const int most = std::min(
         {most_layers, geometry.streamable_layers() - 2, only_hidden ? most_hidden(task, state) : geometry.layers});

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/core/math.hpp"
 #include "sluice/core/numbers.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/policy/weights/interval_source.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <limits>
@@ -28,7 +28,7 @@ namespace sluice::detail {
 [[nodiscard, gnu::cold, gnu::noinline]] inline Error slo_refusal(const std::string& asked, Seconds best,
                                                                  const std::string& more, int streamed) {
   Error error{ErrorCode::infeasible, {}, "its SLO of " + asked + " cannot be met", {}};
-  if (!std::isfinite(best.count())) {
+  if (!math::isfinite(best.count())) {
     error.what += ": no recorded interval makes room for its KV in that time";
     error.expected = "a shorter request, or a longer SLO";
     return error;

@@ -4,6 +4,8 @@
 
 #include "sluice/report/observer/series.hpp"
 
+#include <algorithm>
+
 namespace sluice {
 
 SLUICE_INLINE double SeriesBucket::mean(const SeriesRange& range) const {

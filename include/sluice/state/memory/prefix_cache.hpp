@@ -136,134 +136,42 @@ class PrefixCache {
   };
 
   /// `each`: a key can be found without those before it.
-  explicit PrefixCache(TokenBlocks blocks, bool each = false)
-      : blocks_(static_cast<std::size_t>(blocks.count()) + 1),
-        ends_(static_cast<std::uint32_t>(blocks.count())),
-        total_(blocks.count()),
-        free_(blocks.count()),
-        each_(each) {
-    SLUICE_ASSERT(blocks.count() >= 0, "no negative number of blocks");
-    const std::uint32_t count = ends_;
-    for (std::uint32_t i = 0; i <= count; ++i) { // the last of these is both ends of the queue
-      blocks_[i].after = i == count ? 0 : i + 1;
-      blocks_[i].before = i == 0 ? count : i - 1;
-    }
-  }
+  explicit PrefixCache(TokenBlocks blocks, bool each = false);
 
   [[nodiscard]] TokenBlocks free() const { return TokenBlocks{free_}; }
   /// Makes it have this many blocks, at least those that are held. The longest released go first, with their content.
-  void resize(TokenBlocks total) {
-    SLUICE_ASSERT(total.count() >= total_ - free_, "room for the blocks that are held");
-    for (; total_ > total.count(); --total_) {
-      gone_.push_back(blocks_[ends()].after);
-      unlink(gone_.back());
-      forget(gone_.back());
-    }
-    for (; total_ < total.count(); ++total_) {
-      if (gone_.empty()) {
-        gone_.push_back(static_cast<std::uint32_t>(blocks_.size()));
-        blocks_.emplace_back();
-      }
-      link(gone_.back(), ends());
-      gone_.pop_back();
-    }
-  }
+  void resize(TokenBlocks total);
 
   /// How many of `keys`, a prompt's from its first one on, can be found.
   [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const { return find_held(keys).blocks; }
   /// Whether this key can be found, in a cache that finds each.
-  [[nodiscard]] bool has(BlockKey key) const {
-    SLUICE_ASSERT(each_, "a cache that finds each key by itself");
-    return block_of(nobody, key) != nobody;
-  }
+  [[nodiscard]] bool has(BlockKey key) const;
   struct Found {
     std::size_t blocks = 0;
     std::size_t held = 0; ///< those of them that a request holds: they take no room
   };
   /// The same, and how many of them a request holds.
-  [[nodiscard]] Found find_held(std::span<const BlockKey> keys) const {
-    Found found;
-    for (std::uint32_t block = nobody; found.blocks < keys.size(); ++found.blocks) {
-      block = block_of(block, keys[found.blocks]);
-      if (block == nobody) break;
-      found.held += blocks_[block].holders > 0 ? 1u : 0u;
-    }
-    return found;
-  }
+  [[nodiscard]] Found find_held(std::span<const BlockKey> keys) const;
 
   /// Adds the blocks of `keys`, which can all be found, to `blocks`.
-  void add_found(std::span<const BlockKey> keys, std::vector<std::uint32_t>& blocks) const {
-    std::uint32_t block = nobody;
-    for (const BlockKey key : keys) blocks.push_back(block = block_of(block, key));
-  }
+  void add_found(std::span<const BlockKey> keys, std::vector<std::uint32_t>& blocks) const;
   /// How many blocks join the queue if requests give up `given`, all blocks of some tables, and others take `taken`.
   /// Sorts both; a block may repeat.
-  [[nodiscard]] std::int64_t freed(std::vector<std::uint32_t>& given, std::vector<std::uint32_t>& taken) const {
-    return freed_of(
-        given, taken, [this](std::uint32_t block) { return std::int64_t{blocks_[block].holders}; },
-        [](std::uint32_t) { return 1; });
-  }
+  [[nodiscard]] std::int64_t freed(std::vector<std::uint32_t>& given, std::vector<std::uint32_t>& taken) const;
 
   /// Makes an empty table start with the blocks of `keys`, which can all be found.
-  void attach(Table& table, std::span<const BlockKey> keys) {
-    SLUICE_ASSERT(table.blocks.empty(), "a table without blocks");
-    std::uint32_t block = nobody;
-    for (const BlockKey key : keys) {
-      block = block_of(block, key);
-      SLUICE_ASSERT(block != nobody, "a key that can be found");
-      if (blocks_[block].holders++ == 0) unlink(block);
-      table.blocks.push_back(block);
-    }
-    table.sealed = keys.size();
-  }
+  void attach(Table& table, std::span<const BlockKey> keys);
   /// Adds `count` free blocks to the table; their old content can no longer be found. If `overwritten` is not null, the
   /// keys of blocks that could be found are added to it.
-  void extend(Table& table, std::size_t count, std::vector<BlockKey>* overwritten = nullptr) {
-    SLUICE_ASSERT(static_cast<std::int64_t>(count) <= free_, "as many free blocks");
-    for (; count > 0; --count) {
-      const std::uint32_t block = blocks_[ends()].after;
-      unlink(block);
-      if (overwritten != nullptr && blocks_[block].findable()) overwritten->push_back(blocks_[block].key);
-      forget(block);
-      blocks_[block].holders = 1;
-      table.blocks.push_back(block);
-    }
-  }
+  void extend(Table& table, std::size_t count, std::vector<BlockKey>* overwritten = nullptr);
   /// The first `keys.size()` blocks of the table are full and can be found from now on. If another block already has a
   /// key, the key stays with that block.
-  void seal(Table& table, std::span<const BlockKey> keys) {
-    SLUICE_ASSERT(keys.size() <= table.blocks.size(), "a key per block held, at most");
-    if (table.sealed >= keys.size()) return;
-    std::uint32_t before = each_ ? nobody : last_sealed(table, keys);
-    for (; table.sealed < keys.size(); ++table.sealed) {
-      const std::uint32_t at = table.blocks[table.sealed];
-      const BlockKey key = keys[table.sealed];
-      std::uint32_t known = block_of(before, key);
-      if (known == nobody && !blocks_[at].findable()) name(known = at, key, before);
-      before = each_ ? nobody : known;
-    }
-  }
+  void seal(Table& table, std::span<const BlockKey> keys);
   /// The request gives up its blocks; those that no other request holds join the queue.
-  void release(Table& table) {
-    for (std::size_t i = table.blocks.size(); i-- > 0;) {
-      const std::uint32_t block = table.blocks[i];
-      SLUICE_ASSERT(blocks_[block].holders > 0, "a block that is held");
-      if (--blocks_[block].holders == 0) link(block, blocks_[ends()].before);
-    }
-    table.blocks.clear();
-    table.sealed = 0;
-  }
+  void release(Table& table);
   /// The request gives up its blocks from number `first` on, which nobody is expected to find: those that no other
   /// request holds are taken before all others, the last block first.
-  void release_first(Table& table, std::size_t first) {
-    for (std::size_t i = first; i < table.blocks.size(); ++i) {
-      const std::uint32_t block = table.blocks[i];
-      SLUICE_ASSERT(blocks_[block].holders > 0, "a block that is held");
-      if (--blocks_[block].holders == 0) link(block, ends());
-    }
-    table.blocks.resize(std::min(first, table.blocks.size()));
-    table.sealed = std::min(first, table.sealed);
-  }
+  void release_first(Table& table, std::size_t first);
 
  private:
   static constexpr std::uint32_t nobody = KeyIndex::nobody;
@@ -284,68 +192,18 @@ class PrefixCache {
 
   [[nodiscard]] std::uint32_t ends() const { return ends_; }
 
-  void unlink(std::uint32_t block) {
-    blocks_[blocks_[block].before].after = blocks_[block].after;
-    blocks_[blocks_[block].after].before = blocks_[block].before;
-    --free_;
-  }
+  void unlink(std::uint32_t block);
   /// The block joins the queue behind `before`.
-  void link(std::uint32_t block, std::uint32_t before) {
-    const std::uint32_t after = blocks_[before].after;
-    blocks_[block].before = before;
-    blocks_[block].after = after;
-    blocks_[before].after = block;
-    blocks_[after].before = block;
-    ++free_;
-  }
+  void link(std::uint32_t block, std::uint32_t before);
 
   /// The block with this key, or `nobody`. `before`: the block with the key before it, or `nobody` if there is none.
-  [[nodiscard]] std::uint32_t block_of(std::uint32_t before, BlockKey key) const {
-    if (before != nobody)
-      if (const std::uint32_t next = blocks_[before].next;
-          next != nobody && blocks_[next].key == key && blocks_[next].findable())
-        return next;
-    return index_.find(key, [this](std::uint32_t block) { return blocks_[block].key; });
-  }
+  [[nodiscard]] std::uint32_t block_of(std::uint32_t before, BlockKey key) const;
   /// The block with the key of the last block that `table` has sealed.
-  [[nodiscard]] std::uint32_t last_sealed(const Table& table, std::span<const BlockKey> keys) const {
-    if (table.sealed == 0) return nobody;
-    const std::uint32_t own = table.blocks[table.sealed - 1];
-    if (blocks_[own].findable() && blocks_[own].key == keys[table.sealed - 1]) return own;
-    std::uint32_t block = nobody; // another block had its key first
-    for (const BlockKey key : keys.first(table.sealed)) block = block_of(block, key);
-    return block;
-  }
+  [[nodiscard]] std::uint32_t last_sealed(const Table& table, std::span<const BlockKey> keys) const;
   /// A block can be found by a key that no other has, from now on.
-  void name(std::uint32_t block, BlockKey key, std::uint32_t before) {
-    blocks_[block].key = key;
-    if (before != nobody) {
-      std::uint32_t& next = blocks_[before].next;
-      if (next == nobody || blocks_[next].place != behind) {
-        next = block;
-        blocks_[block].place = behind;
-        return;
-      }
-    }
-    to_index(block);
-  }
-  void to_index(std::uint32_t block) {
-    if (!index_.holds(++indexed_)) index_.grow(2 * indexed_);
-    index_.add(blocks_[block].key, block);
-    blocks_[block].place = indexed;
-  }
-  void forget(std::uint32_t block) {
-    Block& of = blocks_[block];
-    // What was computed behind it stays findable if it becomes known again. (Or that block has another key by now and
-    // is behind another one: then it is found in both ways.)
-    if (const std::uint32_t next = std::exchange(of.next, nobody); next != nobody && blocks_[next].place == behind)
-      to_index(next);
-    if (of.place == indexed) {
-      index_.remove(of.key, block);
-      --indexed_;
-    }
-    of.place = nowhere;
-  }
+  void name(std::uint32_t block, BlockKey key, std::uint32_t before);
+  void to_index(std::uint32_t block);
+  void forget(std::uint32_t block);
 
   std::vector<Block> blocks_;
   std::vector<std::uint32_t> gone_; ///< blocks that it had, and has no longer
@@ -358,3 +216,7 @@ class PrefixCache {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/state/memory/prefix_cache.inl.hpp" // IWYU pragma: keep
+#endif

@@ -4,11 +4,11 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/layer_set.hpp"
+#include "sluice/core/math.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/model/kv_groups.hpp"
 #include "sluice/state/plan/plan.hpp"
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -62,7 +62,7 @@ struct Instance {
   [[nodiscard]] LayerSet movable() const { return among.empty() ? LayerSet::all(layers()) : among; }
   [[nodiscard]] bool has_slo() const {
     for (const InstanceRequest& request : requests)
-      if (std::isfinite(request.slo_s)) return true;
+      if (math::isfinite(request.slo_s)) return true;
     return false;
   }
   /// The layer blocks of a request per layer, `step` steps after the first.

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "sluice/core/compiled.hpp"
+#include "sluice/core/math.hpp"
 #include "sluice/state/plan/instance.hpp"
 
-#include <cmath>
 #include <string>
 
 namespace sluice {
@@ -14,18 +14,18 @@ SLUICE_INLINE Status check(const Instance& instance) {
   const auto bad = [](const char* where, const std::string& what, const char* expected) {
     return Status{Error{ErrorCode::bad_input, where, what, expected}};
   };
-  const auto is_amount = [](double value) { return std::isfinite(value) && value >= 0; };
+  const auto is_amount = [](double value) { return math::isfinite(value) && value >= 0; };
   if (instance.layers() < 1 || instance.layers() > max_layers)
     return bad("layers", "there are " + std::to_string(instance.layers()),
                ("1 to " + std::to_string(max_layers)).c_str());
   for (const double seconds : instance.layer_compute_s)
-    if (!std::isfinite(seconds) || seconds <= 0)
+    if (!math::isfinite(seconds) || seconds <= 0)
       return bad("layer_compute_s", "a layer takes " + std::to_string(seconds) + " s", "a finite number above 0");
   if (!is_amount(instance.before_s) || !is_amount(instance.after_s))
     return bad("before_s, after_s", "a time is negative or not finite", "finite numbers of at least 0");
   if (!(instance.on_link >= 0 && instance.on_link < 1))
     return bad("on_link", "the share is " + std::to_string(instance.on_link), "a share from 0 to below 1");
-  if (!std::isfinite(instance.link_blocks_per_s) || instance.link_blocks_per_s <= 0)
+  if (!math::isfinite(instance.link_blocks_per_s) || instance.link_blocks_per_s <= 0)
     return bad("link_blocks_per_s", "the rate is " + std::to_string(instance.link_blocks_per_s),
                "a finite number above 0");
   if (!is_amount(instance.link_per_layer_s))
@@ -49,7 +49,7 @@ SLUICE_INLINE Status check(const Instance& instance) {
     if (!(request.slo_s > 0)) return bad("slo_s", "the SLO is " + std::to_string(request.slo_s), "a number above 0");
   }
   if (!instance.weights.empty()) {
-    if (!std::isfinite(instance.weights.blocks) || instance.weights.blocks <= 0)
+    if (!math::isfinite(instance.weights.blocks) || instance.weights.blocks <= 0)
       return bad("weights", "a streamed layer has " + std::to_string(instance.weights.blocks) + " blocks",
                  "a finite number above 0");
     if (instance.weights.layers.highest() >= instance.layers())

@@ -2,6 +2,7 @@
 // View: the snapshot of the engine's state that every deciding policy gets, and all that it may know.
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/core/units.hpp"
 #include "sluice/model/kv_groups.hpp"
 #include "sluice/state/memory/ledger.hpp"
@@ -9,7 +10,6 @@
 #include "sluice/state/view/request_row.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,16 +30,7 @@ class OutputLengths {
   static constexpr std::size_t window = 1000; ///< LightLLM's
 
   /// A request ended with this output. The oldest of `window` lengths is forgotten.
-  void learn(Tokens output) {
-    if (past_.size() == window) {
-      sorted_.erase(std::lower_bound(sorted_.begin(), sorted_.end(), past_[oldest_]));
-      past_[oldest_] = output.count();
-      oldest_ = (oldest_ + 1) % window;
-    } else {
-      past_.push_back(output.count());
-    }
-    sorted_.insert(std::upper_bound(sorted_.begin(), sorted_.end(), output.count()), output.count());
-  }
+  void learn(Tokens output);
 
   /// How many lengths are known.
   [[nodiscard]] std::size_t known() const { return sorted_.size(); }
@@ -127,7 +118,7 @@ struct Geometry {
   /// the mean, rounded up, which takes the most, since a request's room grows ever more slowly.
   [[nodiscard]] double kv_of_all(double blocks, std::size_t requests) const {
     if (alike()) return blocks * layers;
-    const TokenBlocks each{static_cast<std::int64_t>(std::ceil(blocks / static_cast<double>(requests)))};
+    const TokenBlocks each{static_cast<std::int64_t>(math::ceil(blocks / static_cast<double>(requests)))};
     return static_cast<double>(requests) * static_cast<double>(kv_of(each).count());
   }
   /// The size of hidden states relative to K and V, for room and transfers.
@@ -180,3 +171,7 @@ struct View {
 };
 
 } // namespace sluice
+
+#ifndef SLUICE_COMPILED
+#include "sluice/state/view/view.inl.hpp" // IWYU pragma: keep
+#endif

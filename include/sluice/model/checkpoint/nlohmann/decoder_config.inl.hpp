@@ -10,6 +10,7 @@
 #include "sluice/model/nlohmann/hf_fields.hpp"
 #include "sluice/model/nlohmann/hf_states.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "sluice/core/interrupt.hpp"
+#include "sluice/core/math.hpp"
 #include "sluice/policy/placement/solver/search_problem.hpp"
 #include "sluice/policy/transfer/transfer_rule.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -167,7 +167,7 @@ class RuleSearch {
     // neighbours may hold one where not all layers may be offloaded.)
     const int held = instance.among.empty() ? rule_->held_layers : std::min(rule_->held_layers, 1);
     const double most_freed = std::max(0.0, movable_ - held);
-    if (to_free > rest_blocks_[depth] * most_freed + 1e-9 * std::abs(need_) + 1e-6) return infinity;
+    if (to_free > rest_blocks_[depth] * most_freed + 1e-9 * math::abs(need_) + 1e-6) return infinity;
     if (to_free > 0) {
       // If each request holds a layer of its own, freeing blocks costs the link more than the blocks themselves; if one
       // request is left, as much as its candidates allow.

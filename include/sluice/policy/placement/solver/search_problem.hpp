@@ -2,12 +2,12 @@
 // SearchProblem: what all searches of the planner share: ordered requests, candidates, the best plan, the clock.
 #pragma once
 
+#include "sluice/core/math.hpp"
 #include "sluice/core/stopwatch.hpp"
 #include "sluice/policy/placement/solver/placement_evaluator.hpp"
 #include "sluice/state/plan/instance.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -58,7 +58,7 @@ class SearchProblem {
     window_matters_ = instance.has_slo() || instance.window_min > 1;
     slo_limit_s_ = instance.has_slo() ? unknown : std::numeric_limits<double>::infinity();
     started_ = Stopwatch{};
-    timed_ = std::isfinite(instance.deadline_s);
+    timed_ = math::isfinite(instance.deadline_s);
   }
 
   /// Begins a second search for the same answer: nodes and time continue where the first search stopped.
@@ -72,7 +72,7 @@ class SearchProblem {
 
   [[nodiscard]] const Instance& instance() const { return *instance_; }
   [[nodiscard]] std::span<const SearchItem> items() const { return items_; }
-  [[nodiscard]] bool found() const { return std::isfinite(best_cost_); }
+  [[nodiscard]] bool found() const { return math::isfinite(best_cost_); }
   [[nodiscard]] double best_cost() const { return best_cost_; }
   [[nodiscard]] double next_best() const { return next_best_; }
   [[nodiscard]] std::span<const LayerSet> best() const { return best_; }
