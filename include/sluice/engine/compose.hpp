@@ -147,8 +147,8 @@ concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::place
 /// is not weights' from time to time; and it is told of blocks when an iteration begins, so nothing is decided before.
 template <class C>
 concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type> ||
-    (KeepsReleased<typename C::backend_type> && std::same_as<typename C::weights_type, ResidentWeights> &&
-     !C::lookahead_type::ahead);
+                             (KeepsReleased<typename C::backend_type> &&
+                              std::same_as<typename C::weights_type, ResidentWeights> && !C::lookahead_type::ahead);
 
 /// A request that finds released blocks takes them for KV of all layers on the device. (A Placement without
 /// places_layers that moves all layers of a request is refused when it makes such a plan.)
@@ -190,9 +190,8 @@ concept DecidesWhereItCan =
     !C::lookahead_type::ahead || !is_real_time<typename C::backend_type> || PlansAsync<typename C::backend_type>;
 
 template <class C>
-concept RolesFit =
-    LayersFitLayout<C> && ReleasedBlocksStay<C> && ReleasedBlocksAreWhole<C> && TiersFit<C> && TiersHaveAllLayers<C> &&
-    StatesFit<C> && LoadsWhereItCan<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
+concept RolesFit = LayersFitLayout<C> && ReleasedBlocksStay<C> && ReleasedBlocksAreWhole<C> && TiersFit<C> &&
+    TiersHaveAllLayers<C> && StatesFit<C> && LoadsWhereItCan<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
 
 template <class List>
 inline constexpr bool all_meet_contract = false;
@@ -235,10 +234,11 @@ consteval auto explain_pairs() {
     static_assert(LayersFitLayout<C>,
                   "sluice: this Placement places layers one by one, but the Layout holds all layers of a block or "
                   "none: use PerLayer or LayerGroups<F>, or a Placement with places_layers = false");
-    static_assert(ReleasedBlocksStay<C>,
-                  "sluice: this Retention policy (KeepUntilOverwritten) finds released blocks, which a real-time backend "
-                  "keeps only if it says so (keeps_released = true), beside weights that stay (ResidentWeights), and "
-                  "without a Lookahead");
+    static_assert(
+        ReleasedBlocksStay<C>,
+        "sluice: this Retention policy (KeepUntilOverwritten) finds released blocks, which a real-time backend "
+        "keeps only if it says so (keeps_released = true), beside weights that stay (ResidentWeights), and "
+        "without a Lookahead");
     static_assert(
         ReleasedBlocksAreWhole<C>,
         "sluice: this Retention policy finds released blocks (KeepUntilOverwritten), which must have KV of all "

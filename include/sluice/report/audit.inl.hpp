@@ -66,9 +66,9 @@ inline void audit_systems(const ComparisonReport& report, std::vector<AuditLine>
     if (row.metrics.horizon_s > counted) counted = row.metrics.horizon_s;
   }
   if (counted > 0)
-    lines.push_back({"Is the horizon longer than requests take?", !brief,
-                     brief ? "no: goodput is the rate of arrivals; a longer --horizon"
-                           : time_text(counted) + " are counted"});
+    lines.push_back(
+        {"Is the horizon longer than requests take?", !brief,
+         brief ? "no: goodput is the rate of arrivals; a longer --horizon" : time_text(counted) + " are counted"});
   constexpr double noticed = 0.01;
   double least = 1, most = 0; // what no system serves is no choice of one
   for (const SystemReport& row : report.systems) {

@@ -212,10 +212,10 @@ template <class Row>
 template <class Rows>
 void mark_short_horizon(const Rows& rows) {
   const auto ends = [](const auto* row) { return row->livelock.empty() && !std::isnan(row->metrics.mean_e2e_s); };
-  const bool brief = std::any_of(rows.begin(), rows.end(), ends) &&
-                     std::all_of(rows.begin(), rows.end(), [&](const auto* row) {
-                       return !ends(row) || row->metrics.horizon_s < row->metrics.mean_e2e_s;
-                     });
+  const bool brief =
+      std::any_of(rows.begin(), rows.end(), ends) && std::all_of(rows.begin(), rows.end(), [&](const auto* row) {
+        return !ends(row) || row->metrics.horizon_s < row->metrics.mean_e2e_s;
+      });
   for (auto* row : rows) row->short_horizon = brief;
 }
 /// The same for each block of a report.

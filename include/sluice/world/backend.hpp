@@ -54,9 +54,20 @@ struct Iteration {
 
   /// The same iteration with another description of its work, which must outlive it.
   [[nodiscard]] Iteration with(const Work& other) const {
-    return {view,           other,           batch,        streams,           weights,
-            room_blocks,    urgent_blocks,   first_blocks, urgent_out_blocks, background_blocks,
-            written_blocks, returned_blocks, around,       shared};
+    return {view,
+            other,
+            batch,
+            streams,
+            weights,
+            room_blocks,
+            urgent_blocks,
+            first_blocks,
+            urgent_out_blocks,
+            background_blocks,
+            written_blocks,
+            returned_blocks,
+            around,
+            shared};
   }
 
   /// The fraction of the blocks on the link that is not weights.
@@ -207,7 +218,9 @@ namespace detail {
 /// has it at once.
 template <class P>
 [[nodiscard]] bool has_loaded(const P& backend, Slot slot) {
-  if constexpr (requires { { backend.has_loaded(slot) } -> std::same_as<bool>; })
+  if constexpr (requires {
+                  { backend.has_loaded(slot) } -> std::same_as<bool>;
+                })
     return backend.has_loaded(slot);
   else
     return true;

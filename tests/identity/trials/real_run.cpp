@@ -220,8 +220,7 @@ RealResult run_trial(const RealTrial& trial, std::int64_t kv_blocks, const MakeR
   const auto& records = engine->summary().requests;
   for (const auto& record : records) result.preempted += record.times_preempted;
   result.found_on_device.resize(trial.prompts.size());
-  for (const auto& [id, i] : request_of)
-    result.found_on_device[i] = (records[id].found - records[id].loaded).count();
+  for (const auto& [id, i] : request_of) result.found_on_device[i] = (records[id].found - records[id].loaded).count();
   for (const auto& one : request_of)
     if (records[one.first].outcome == Outcome::refused) {
       result.outputs[one.second].refused = true;

@@ -27,7 +27,7 @@ TEST_CASE("a number has the blocks that were computed last, until it is taken, a
   CHECK(released.find(6, {1, 2}) == nullptr);
   REQUIRE(released.find(5, {1, 2}) != nullptr);
   table.each(0, 2, [&](BlockRun& run) { store.step(run, BlockEvent::release); });
-  CHECK(store.device_used() == LayerBlocks{2}); // the number's
+  CHECK(store.device_used() == LayerBlocks{2});      // the number's
   released.put(5, {{1, 4}, {first, first + 1}, {}}); // the same bytes may be named anew
   CHECK(released.find(5, {1, 2}) == nullptr);
   CHECK(store.device_used() == LayerBlocks{2});

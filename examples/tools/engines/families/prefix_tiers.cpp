@@ -10,8 +10,7 @@ System vllm_offload() {
   return entry<sluice::VllmOffload>("VllmOffload", "vLLM's offloading connector: requests wait for loads");
 }
 System lmcache() {
-  return entry<sluice::Lmcache>("Lmcache",
-                                          "LMCache: prompts' chunks of 256 tokens, written and loaded in the step");
+  return entry<sluice::Lmcache>("Lmcache", "LMCache: prompts' chunks of 256 tokens, written and loaded in the step");
 }
 System hicache() {
   return entry<sluice::HiCache>("HiCache", "SGLang's HiCache: written behind, loaded layer by layer");
@@ -24,11 +23,9 @@ System hicache_if_faster() {
 }
 System hicache_within_slos() {
   return entry<sluice::HiCacheWithinSlos>("HiCacheWithinSlos",
-                                                    "HiCache that loads what keeps TTFT and everybody's TBT");
+                                          "HiCache that loads what keeps TTFT and everybody's TBT");
 }
-System kvbm() {
-  return entry<sluice::Kvbm>("Kvbm", "Dynamo's KVBM: to the host, and to a disk when used again");
-}
+System kvbm() { return entry<sluice::Kvbm>("Kvbm", "Dynamo's KVBM: to the host, and to a disk when used again"); }
 System mooncake_store() {
   return simulated_entry<sluice::MooncakeStore>("MooncakeStore",
                                                 "Mooncake Store: a pool over RDMA, which evicts to an SSD");
@@ -39,16 +36,14 @@ System cake() {
 
 System orbitflow_cached() {
   return entry<sluice::OrbitFlowCached>("OrbitFlowCached",
-                                                  "OrbitFlowPool whose host also keeps prefixes of ended requests");
+                                        "OrbitFlowPool whose host also keeps prefixes of ended requests");
 }
 
 System cached_attention() {
-  return entry<sluice::CachedAttention>("CachedAttention",
-                                                  "CachedAttention: fetched and kept for requests that wait");
+  return entry<sluice::CachedAttention>("CachedAttention", "CachedAttention: fetched and kept for requests that wait");
 }
 System adaptive_offload() {
-  return entry<sluice::AdaptiveOffload>("AdaptiveOffload",
-                                                  "VllmOffload that pauses while first tokens are slow");
+  return entry<sluice::AdaptiveOffload>("AdaptiveOffload", "VllmOffload that pauses while first tokens are slow");
 }
 
 System continuum() {
@@ -60,8 +55,7 @@ System infercept() {
 }
 
 System kv_flow() {
-  return entry<sluice::KvFlow>("KvFlow",
-                                         "KVFlow's idea: keeps and fetches what clients announce the soonest");
+  return entry<sluice::KvFlow>("KvFlow", "KVFlow's idea: keeps and fetches what clients announce the soonest");
 }
 System hicache_hints() {
   return entry<sluice::HiCacheHints>("HiCacheHints", "HiCache that reads what clients say of their KV");

@@ -38,8 +38,8 @@ SLUICE_INLINE void rebuild(const Core& core, const Holding& from, const Holding&
   moves.arriving += std::min(states, LayerBlocks{most * (from.hidden_on_host() - target.away()).count()});
 }
 
-/// KV that the backend's host tier has crosses the link as Caching says: layer by layer, before the first layer, or while
-/// the request waits. What the plan wants on the host stays there.
+/// KV that the backend's host tier has crosses the link as Caching says: layer by layer, before the first layer, or
+/// while the request waits. What the plan wants on the host stays there.
 SLUICE_INLINE void load_from_host(const Core& core, RequestRow& request, Moves& moves) {
   const std::int64_t blocks = request.loading.count() / core.limits.block_tokens.count();
   const LayerBlocks all{blocks * core.geometry.layers};

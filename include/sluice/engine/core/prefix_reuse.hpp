@@ -119,8 +119,8 @@ class PrefixReuse {
 
   // For a real backend, which has the blocks -------------------------------------------------------------------------
 
-  /// From now on the backend names blocks, of prompts and answers, and is told which are taken. `to_host`: its host gets
-  /// their content before.
+  /// From now on the backend names blocks, of prompts and answers, and is told which are taken. `to_host`: its host
+  /// gets their content before.
   void name_by(const BlockNames& names, bool to_host) {
     names_ = names;
     taken_go_to_host_ = to_host;

@@ -134,8 +134,8 @@ SLUICE_INLINE void release(Core& core, Slot slot) {
   --core.requests.alive;
 }
 
-/// What a request finds on the device, and behind that on a real backend's host, if it has not started yet: Caching says
-/// how much of that it loads, and without a policy it loads all.
+/// What a request finds on the device, and behind that on a real backend's host, if it has not started yet: Caching
+/// says how much of that it loads, and without a policy it loads all.
 SLUICE_INLINE bool choose_load(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
   RequestRow& request = core.row(slot);
   const bool released = core.policies->is.finds_released;
@@ -147,8 +147,8 @@ SLUICE_INLINE bool choose_load(Core& core, Slot slot, const View& view, const Po
   if (released) (void)core.prefix.look_up(slot, request, core.limits.block_tokens);
   if (const Tokens below = request.on_host - request.computed; below.count() > 0) {
     const FoundPrefix prefix{.device = request.computed, .below = below};
-    const Reuse reuse = core.policies->caching == nullptr ? Reuse{.tokens = below}
-                                                          : load_of(core, request, prefix, view, policies);
+    const Reuse reuse =
+        core.policies->caching == nullptr ? Reuse{.tokens = below} : load_of(core, request, prefix, view, policies);
     request.loading = reuse.tokens;
     request.load_mode = reuse.mode;
     request.computed += request.loading;

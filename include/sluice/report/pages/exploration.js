@@ -242,9 +242,9 @@ function rankingCsv() {
   ];
 }
 function marginalsCsv() {
-  const cellsOf =
-      ({role, spread}, m, i) => [roles[role].role, spread, roles[role].models[i], m.combinations, ...means, m.best,
-                                 m.mean, m.pairs, m.pairs ? m.gain : null, ...endsOf(m.interval ?? null), m.better, m.worse];
+  const cellsOf = ({role, spread}, m,
+                   i) => [roles[role].role, spread, roles[role].models[i], m.combinations, ...means, m.best, m.mean,
+                          m.pairs, m.pairs ? m.gain : null, ...endsOf(m.interval ?? null), m.better, m.worse];
   return [
     [
       'role', 'spread', 'policy', 'combinations', ...meansHead, 'best', 'mean', 'pairs', 'gain', ...ends('gain'),

@@ -66,7 +66,8 @@ SLUICE_INLINE void PrefixCache::add_found(std::span<const BlockKey> keys, std::v
   for (const BlockKey key : keys) blocks.push_back(block = block_of(block, key));
 }
 
-SLUICE_INLINE std::int64_t PrefixCache::freed(std::vector<std::uint32_t>& given, std::vector<std::uint32_t>& taken) const {
+SLUICE_INLINE std::int64_t PrefixCache::freed(std::vector<std::uint32_t>& given,
+                                              std::vector<std::uint32_t>& taken) const {
   return freed_of(
       given, taken, [this](std::uint32_t block) { return std::int64_t{blocks_[block].holders}; },
       [](std::uint32_t) { return 1; });

@@ -14,8 +14,8 @@
 
 namespace sluice {
 
-/// The engine's prefix cache, as a machine that carries it out sees it before an iteration. A number names a token block
-/// of all layers; the machine knows where their bytes are.
+/// The engine's prefix cache, as a machine that carries it out sees it before an iteration. A number names a token
+/// block of all layers; the machine knows where their bytes are.
 struct SharedBlocks {
   /// A request's blocks in the order of its tokens, and how many of them, from the first on, can be found by others.
   /// When it joins, those are the ones that it has found itself.

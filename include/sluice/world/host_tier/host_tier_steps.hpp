@@ -168,8 +168,8 @@ void settle(MachineCore& core, Seconds now, const Added& added) {
   }
 }
 
-/// A new sequence starts with `tokens` tokens of KV, of which it has those of the first `before` blocks. The others' were
-/// kept for its request: from now on it shares them with the tier. `user`: of its request (`KeptKv::user`).
+/// A new sequence starts with `tokens` tokens of KV, of which it has those of the first `before` blocks. The others'
+/// were kept for its request: from now on it shares them with the tier. `user`: of its request (`KeptKv::user`).
 inline void adopt(MachineCore& core, KvSequence& sequence, std::int64_t tokens, std::uint64_t user,
                   std::int64_t before = 0) {
   const std::vector<RecordKey> keys = core.tier.take_kept(sequence.id);

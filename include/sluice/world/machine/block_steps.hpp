@@ -178,8 +178,9 @@ inline void publish(MachineCore& core, KvSequence& sequence, TokenRequests& requ
       if (!run.state.readable()) return;
       entry.device.push_back(run.device + static_cast<std::int32_t>(block) - run.first);
     }
-    const auto own = requests.tokens(sequence.id).subspan(static_cast<std::size_t>(block * core.block_tokens),
-                                                          static_cast<std::size_t>(core.block_tokens));
+    const auto own =
+        requests.tokens(sequence.id)
+            .subspan(static_cast<std::size_t>(block * core.block_tokens), static_cast<std::size_t>(core.block_tokens));
     entry.tokens.assign(own.begin(), own.end());
     core.released.put(sequence.numbers[sequence.published], std::move(entry));
   }
@@ -212,8 +213,8 @@ inline bool adopt_released(MachineCore& core, KvSequence& sequence, Slot slot, s
   return false;
 }
 
-/// A sequence joins, or grows: it takes note of its blocks' numbers, and starts with what it has found on the device and
-/// what the host tier keeps for it.
+/// A sequence joins, or grows: it takes note of its blocks' numbers, and starts with what it has found on the device
+/// and what the host tier keeps for it.
 inline void start_with_found(MachineCore& core, const SharedBlocks& shared, const RequestRow& row, Slot slot,
                              KvSequence& sequence, TokenRequests& requests) {
   std::int64_t found = 0;

@@ -49,12 +49,12 @@ struct KvSequence {
   bool lost = false;                ///< a transfer failed for good, or there was no room
   bool released = false;            ///< its memory was given to other requests
   std::string_view reason{};
-  bool recompute = false;   ///< lost because there was no room: the engine may compute it again
-  KeptKv kept;              ///< what the host tier gets of it
-  Seconds pinned_until{0};  ///< its session's blocks stay there until then; 0: they may leave
+  bool recompute = false;             ///< lost because there was no room: the engine may compute it again
+  KeptKv kept;                        ///< what the host tier gets of it
+  Seconds pinned_until{0};            ///< its session's blocks stay there until then; 0: they may leave
   std::vector<std::uint32_t> numbers; ///< of its blocks, if the engine shares them on the device (ReleasedBlocks)
   std::size_t published = 0;          ///< how many of them, from the first on, others can find
-  std::int64_t in_tier = 0; ///< how many of its oldest blocks the host tier had when it joined, loaded or not
+  std::int64_t in_tier = 0;           ///< how many of its oldest blocks the host tier had when it joined, loaded or not
 
   // What `reconcile` found, and for which plan: layers in these sets need no look until the plan changes.
   Holding settled_for;
@@ -118,9 +118,7 @@ class KvSequences {
     }
     return one;
   }
-  [[nodiscard]] const KvSequence* find(Slot slot) const {
-    return has(slot) ? &sequences_[index(slot)] : nullptr;
-  }
+  [[nodiscard]] const KvSequence* find(Slot slot) const { return has(slot) ? &sequences_[index(slot)] : nullptr; }
   [[nodiscard]] KvSequence* find(Slot slot) { return has(slot) ? &sequences_[index(slot)] : nullptr; }
   /// The table of a block; null if it is gone.
   [[nodiscard]] BlockTable* table(const BlockRef& ref) {

@@ -75,7 +75,8 @@ class LinkWaits {
   void wait_until(Lock& lock, const Done& done) {
     for (device_->wake(); !done() && !core_->schedule.stuck(); device_->wake()) wait(lock, -1, true);
   }
-  /// Waits until all KV of a request that computes nothing in this iteration is on the device, or nothing moves any more.
+  /// Waits until all KV of a request that computes nothing in this iteration is on the device, or nothing moves any
+  /// more.
   void await_loaded(Lock& lock) {
     const Clock::time_point asked = Clock::now();
     wait_until(lock, [this] {

@@ -14,12 +14,12 @@
 namespace sluice {
 
 /// The engine's prefix cache on a real device. The engine numbers token blocks, decides which requests hold which, and
-/// says which numbers are taken (`SharedBlocks`); here each number that has been computed is one more holder of a device
-/// block in each layer, so the bytes stay where they are until the number is taken. The blocks are full: nobody writes
-/// to them, and there is no copy on write.
+/// says which numbers are taken (`SharedBlocks`); here each number that has been computed is one more holder of a
+/// device block in each layer, so the bytes stay where they are until the number is taken. The blocks are full: nobody
+/// writes to them, and there is no copy on write.
 ///
-/// Rejected: a cache of the machine's own, by content. Its order of eviction would have to be the engine's to the block,
-/// since the engine counts on what it finds.
+/// Rejected: a cache of the machine's own, by content. Its order of eviction would have to be the engine's to the
+/// block, since the engine counts on what it finds.
 class ReleasedBlocks {
  public:
   struct Entry {

@@ -33,9 +33,9 @@ struct TokenRequest {
   bool ends = true;                          ///< at any of the decoder's end tokens, before its length runs out
   std::shared_ptr<const LogitRules> rules{}; ///< for a DecoderRunner; null: none
   std::uint64_t salt = 0;                    ///< its KV is found by requests of the same salt only (HostTier)
-  bool scores = false;    ///< `TokenListener::scored` is called for each token of the prompt but the first
-  std::size_t prompt = 0; ///< number of prompt tokens in `tokens`; `TokenRequests::enter` sets it
-  std::size_t scored = 1; ///< the next token of the prompt to be scored
+  bool scores = false;           ///< `TokenListener::scored` is called for each token of the prompt but the first
+  std::size_t prompt = 0;        ///< number of prompt tokens in `tokens`; `TokenRequests::enter` sets it
+  std::size_t scored = 1;        ///< the next token of the prompt to be scored
   std::vector<RecordKey> keys{}; ///< of its first full blocks, as far as `TokenRequests::keys` has made them
 };
 
