@@ -9,6 +9,7 @@
 #include "sluice/model/device/named.hpp"
 #include "sluice/model/named.hpp"
 #include "sluice/workload/session_generator.hpp"
+#include "sluice/world/cpu/cpu.hpp"
 
 #include <fmt/format.h>
 
@@ -48,6 +49,8 @@ struct ReturningChats {
 static_assert(explain<ReturningChats>());
 
 using MyEngine = With<VllmPrefixCaching, ReturningChats>;
+/// It runs on a real machine as it is.
+static_assert(requires { typename With<MyEngine, Cpu>::Config; });
 
 template <class E>
 bool row(const char* name, const Server& server) {

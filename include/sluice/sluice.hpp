@@ -28,6 +28,7 @@
 #include "sluice/state/memory/holding.hpp"
 #include "sluice/state/memory/ledger.hpp"
 #include "sluice/state/memory/prefix_cache.hpp"
+#include "sluice/state/memory/shared_blocks.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/state/plan/instance.hpp"
 #include "sluice/state/plan/plan.hpp"

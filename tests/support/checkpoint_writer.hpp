@@ -94,7 +94,7 @@ inline std::vector<WrittenTensor> tensors_of(const ModelWeights& weights, const 
 }
 
 /// The config.json of a decoder whose shape's name is its family's: llama, llama3, mistral, qwen2, qwen3, opt, mixtral,
-/// deepseek_v2, deepseek_v3, qwen3_next, qwen3_5_text.
+/// deepseek_v2, deepseek_v3, kimi_k2, glm4_moe, qwen3_next, qwen3_5_text, qwen3_5_moe_text.
 inline nlohmann::json hf_config_of(const DecoderConfig& config) {
   const ModelShape& shape = config.shape;
   const std::string type = shape.name == "llama3" ? "llama" : shape.name;
@@ -124,7 +124,6 @@ inline nlohmann::json hf_config_of(const DecoderConfig& config) {
     json["qk_nope_head_dim"] = shape.head_dim - shape.latent.rotated;
     json["qk_rope_head_dim"] = shape.latent.rotated;
     json["v_head_dim"] = shape.latent.value;
-    json["n_routed_experts"] = shape.experts > 0 ? nlohmann::json(shape.experts) : nlohmann::json();
   } else {
     json["num_key_value_heads"] = shape.kv_heads;
     json["head_dim"] = shape.head_dim;
@@ -156,7 +155,7 @@ inline nlohmann::json hf_config_of(const DecoderConfig& config) {
     json["partial_rotary_factor"] = static_cast<double>(shape.rotated) / shape.head_dim;
     for (int layer = 0; layer < shape.layers; ++layer)
       json["layer_types"].push_back(delta.layers.contains(layer) ? "linear_attention" : "full_attention");
-    if (type == "qwen3_next") json["num_experts"] = shape.experts;
+    if (type != "qwen3_5_text") json["num_experts"] = shape.experts;
     if (shape.experts > 0) {
       json["norm_topk_prob"] = config.routing.normalised;
       json["moe_intermediate_size"] = shape.moe_intermediate;
@@ -167,16 +166,26 @@ inline nlohmann::json hf_config_of(const DecoderConfig& config) {
   }
   if (shape.experts > 0) json["num_experts_per_tok"] = shape.experts_per_token;
   if (type == "mixtral") json["num_local_experts"] = shape.experts;
-  if (shape.has_latents() && shape.experts > 0) {
+  const bool glm = type == "glm4_moe";
+  if (glm) {
+    json["attention_bias"] = config.qkv_bias;
+    json["use_qk_norm"] = config.query_key_norm;
+    json["partial_rotary_factor"] = static_cast<double>(shape.rotated) / shape.head_dim;
+  }
+  if (shape.has_latents() || glm)
+    json["n_routed_experts"] = shape.experts > 0 ? nlohmann::json(shape.experts) : nlohmann::json();
+  if ((shape.has_latents() || glm) && shape.experts > 0) {
     const ExpertRouting& routing = config.routing;
-    const bool third = type == "deepseek_v3";
+    const bool third = type != "deepseek_v2";
     json["first_k_dense_replace"] = shape.dense.count();
     json["moe_layer_freq"] = 1;
     json["moe_intermediate_size"] = shape.moe_intermediate;
     json["n_shared_experts"] = nullptr;
     if (shape.shared_intermediate > 0) json["n_shared_experts"] = shape.shared_intermediate / shape.moe_intermediate;
-    json["topk_method"] = third ? "noaux_tc" : routing.groups > 1 ? "group_limited_greedy" : "greedy";
-    json["scoring_func"] = third ? "sigmoid" : "softmax";
+    if (!glm) { // its configs do not say
+      json["topk_method"] = third ? "noaux_tc" : routing.groups > 1 ? "group_limited_greedy" : "greedy";
+      json["scoring_func"] = third ? "sigmoid" : "softmax";
+    }
     json["norm_topk_prob"] = routing.normalised;
     json["routed_scaling_factor"] = routing.scale;
     json["n_group"] = routing.groups;

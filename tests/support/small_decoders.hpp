@@ -30,7 +30,8 @@ inline DecoderConfig small_llama() {
 }
 
 /// One of each kind: Llama, Llama 3's rotation and tied head, Qwen2, Qwen3, OPT, Mixtral, DeepSeek-V3 with experts
-/// behind a dense layer, V2 without experts, Qwen3-Next with experts and a dense layer, and Qwen3.5.
+/// behind a dense layer, Kimi-K2 like it, V2 without experts, GLM-4.5, Qwen3-Next with experts and a dense layer, and
+/// Qwen3.5 without experts and with them.
 inline std::vector<DecoderConfig> small_decoders() {
   std::vector<DecoderConfig> all{small_llama()};
 
@@ -101,6 +102,24 @@ inline std::vector<DecoderConfig> small_decoders() {
                     .groups_per_token = 1,
                     .group_scores = 2};
   all.push_back(routed);
+  DecoderConfig kimi = routed;
+  kimi.shape.name = "kimi_k2";
+  kimi.rope_scaling.high_frequency_factor = 1; // as low as the other
+  all.push_back(kimi);
+
+  DecoderConfig glm = small_llama();
+  glm.shape.name = "glm4_moe";
+  glm.shape.head_dim = 12;
+  glm.shape.rotated = 6;
+  glm.shape.dense = routed.shape.dense;
+  glm.shape.experts = 4;
+  glm.shape.experts_per_token = 2;
+  glm.shape.moe_intermediate = 12;
+  glm.shape.shared_intermediate = 12;
+  glm.mlp = MlpKind::experts;
+  glm.routing = routed.routing;
+  glm.qkv_bias = glm.query_key_norm = true;
+  all.push_back(glm);
 
   DecoderConfig direct = deepseek; // its queries have no rank
   direct.shape.name = "deepseek_v2";
@@ -133,6 +152,15 @@ inline std::vector<DecoderConfig> small_decoders() {
   DecoderConfig apart = next; // a matrix for each projection
   apart.shape.name = "qwen3_5_text";
   apart.joint_states = false;
+  all.push_back(apart);
+  apart.shape.name = "qwen3_5_moe_text";
+  apart.shape.mlp = 1; // no layer has one
+  apart.shape.experts = 5;
+  apart.shape.experts_per_token = 3;
+  apart.shape.moe_intermediate = 12;
+  apart.shape.shared_intermediate = 20;
+  apart.mlp = MlpKind::experts;
+  apart.gated_shared_experts = true;
   all.push_back(apart);
   return all;
 }

@@ -119,11 +119,17 @@ sluice::Expected<Simulated> simulated(const Simulation& of) {
   return simulate_on<System>(of, Also{});
 }
 
+/// The system on a real machine: with its own Caching policy, or the one that a program selects at run time.
+template <class System>
+using Driven = std::conditional_t<sluice::Caches<typename System::composition::caching_type>,
+                                  sluice::With<System, Believed, sluice::Cpu, Observer>,
+                                  sluice::With<System, Believed, sluice::Cpu, CachingChoice, Observer>>;
+
 template <class System>
 sluice::Expected<RealEngine> real(const Setup& setup, sluice::Slo slo, sluice::Cpu backend, Observer observer) {
-  using E = sluice::With<System, Believed, sluice::Cpu, CachingChoice, Observer>;
+  using E = Driven<System>;
   typename E::Config config = engines::config_of<E>(setup, slo, std::move(backend));
-  config.caching.says = setup.host_caching;
+  if constexpr (requires { config.caching.says; }) config.caching.says = setup.host_caching;
   config.observers = std::tuple{observer};
   return sluice::make_any<E>(std::move(config));
 }
@@ -202,6 +208,9 @@ void add_real([[maybe_unused]] System& system) {
     system.run = &detail::real<E>;
     system.composed = &detail::real_composed<E>;
     system.knows_lengths = sluice::knows_lengths<E>;
+    system.caches = sluice::Caches<typename E::composition::caching_type>;
+    system.evicts = sluice::reached_by<typename E::composition::caching_type>(sluice::Tier{}).replacement;
+    system.finds_released = E::composition::retention_type::finds_released;
     system.rebuilds_kv = detail::rebuilds_kv<E>;
     system.states_on_device = sluice::KeepsStates<typename E::composition::placement_type>;
   }

@@ -100,6 +100,16 @@ std::string differences_of(std::span<const RouterRuns> all, bool windows) {
 
 } // namespace
 
+double RouterRuns::queue_grows() const {
+  double sum = 0;
+  for (const Ran& run : runs) sum += run.queue_grows;
+  return sum / static_cast<double>(runs.size());
+}
+
+std::string marked(const std::string& name, double queue_grows) {
+  return queue_grows > 0.5 ? name + " (queue grows)" : name;
+}
+
 std::span<const Figure> figures() { return all_figures; }
 
 Interval interval_of(const Figure& figure, std::span<const Ran> runs, bool windows) {
@@ -137,7 +147,7 @@ std::string table_of(std::span<const RouterRuns> all, bool windows) {
   }
   TextTable table(columns);
   for (const RouterRuns& one : all) {
-    std::vector<std::string> row{one.router};
+    std::vector<std::string> row{marked(one.router, one.queue_grows())};
     for (const Figure* figure : shown)
       row.push_back(sluice::detail::spread_text(interval_of(*figure, one.runs, windows),
                                                 [&](double value) { return text_of(*figure, value); }));
@@ -197,6 +207,7 @@ std::string json_of(std::span<const RouterRuns> all, std::span<const std::uint64
     json.field("refused", sum([](const FleetSummary& s) { return s.refused; }));
     json.field("interrupted", sum([](const FleetSummary& s) { return s.interrupted; }));
     json.field("handed_over", sum([](const FleetSummary& s) { return s.handed; }));
+    json.field("queue_grows", one.queue_grows());
     json.key("digests").begin_array();
     for (const Ran& run : one.runs) json.value(run.summary.digest.text());
     json.end_array().end_object();

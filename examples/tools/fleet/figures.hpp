@@ -28,7 +28,12 @@ struct Figure {
 struct RouterRuns {
   std::string router;
   std::vector<Ran> runs;
+
+  /// The share of the runs whose queue grows to the end; NaN if one has too few requests to say.
+  [[nodiscard]] double queue_grows() const;
 };
+/// A row's name in tables, with a mark if the queue grows to the end in most of its runs.
+[[nodiscard]] std::string marked(const std::string& name, double queue_grows);
 
 /// Returns a figure's mean over the runs, and its interval if the metric of that name has one.
 [[nodiscard]] sluice::Interval interval_of(const Figure& figure, std::span<const Ran> runs, bool windows);

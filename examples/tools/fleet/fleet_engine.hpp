@@ -63,6 +63,7 @@ class FleetEngine {
   [[nodiscard]] const sluice::Status& status() const { return engine_.status(); }
   [[nodiscard]] sluice::View view() const { return engine_.view(); }
   [[nodiscard]] std::size_t finds(std::span<const sluice::BlockKey> keys) const { return engine_.finds(keys); }
+  [[nodiscard]] bool may_find(std::span<const sluice::BlockKey> keys) const { return engine_.may_find(keys); }
   [[nodiscard]] sluice::EngineCounts counts() const { return engine_.counts(); }
   [[nodiscard]] std::int64_t alive() const { return engine_.alive(); }
   [[nodiscard]] std::int64_t steps() const { return engine_.steps(); }

@@ -3,6 +3,7 @@
 
 #include "sluice/report/number_text.hpp"
 #include "sluice/report/observer/json_writer.hpp"
+#include "sluice/report/observer/measure.hpp"
 #include "sluice/report/observer/quantile.hpp"
 
 #include "fleet/table_rows.hpp"
@@ -15,6 +16,7 @@
 #include <initializer_list>
 #include <limits>
 #include <utility>
+#include <vector>
 
 namespace fleets {
 
@@ -151,8 +153,11 @@ std::vector<StageRow> stage_rows(const Ladder& ladder, std::span<const RouterRun
         double first = std::numeric_limits<double>::infinity(), sent = 0, last = 0, tokens = 0, ttfts = 0, tpots = 0;
         double found = 0, prompts = 0;
         std::vector<double> ttft;
+        std::vector<Seconds> arrivals, ends;
         for (std::size_t i = begin; i < std::min(begin + count, run.fates.size()); ++i) {
           const Fate& fate = run.fates[i];
+          arrivals.push_back(Seconds{fate.sent});
+          ends.push_back(Seconds{fate.served ? fate.last : fate.sent});
           if (!fate.served) continue;
           first = std::min(first, fate.sent);
           sent = std::max(sent, fate.sent);
@@ -173,6 +178,7 @@ std::vector<StageRow> stage_rows(const Ladder& ladder, std::span<const RouterRun
         row.tpot_mean_s += mean_over(one.runs.size(), mean_over(ttft.size(), tpots));
         row.sent_s += mean_over(one.runs.size(), sent - first);
         row.found += mean_over(one.runs.size(), found / prompts);
+        row.queue_grows += mean_over(one.runs.size(), queue_grows(std::move(arrivals), std::move(ends)));
       }
       begin += count;
       if (s > 0 || !ladder.first_warms) rows.push_back(row);
@@ -229,7 +235,8 @@ std::string ladder_table(std::span<const StageRow> rows, std::span<const StageRo
       if (!routers.empty()) table.rule();
       routers.push_back(row.router);
     }
-    std::vector<std::string> cells{row.router, tidy_text(row.rate), fixed_text(row.tokens_per_s, 0)};
+    std::vector<std::string> cells{marked(row.router, row.queue_grows), tidy_text(row.rate),
+                                   fixed_text(row.tokens_per_s, 0)};
     const StageRow* real = measured_at(row);
     if (!measured.empty()) {
       cells.push_back(real != nullptr ? fixed_text(real->tokens_per_s, 0) : "-");
@@ -287,7 +294,8 @@ std::string ladder_json(std::span<const StageRow> rows, std::span<const LadderIn
     json.line().begin_object().field("router", row.router).field("rate", row.rate);
     json.field("output_tokens_per_s", row.tokens_per_s).field("ttft_p90_s", row.ttft_p90_s);
     json.field("ttft_mean_s", row.ttft_mean_s).field("tpot_mean_s", row.tpot_mean_s);
-    json.field("sent_s", row.sent_s).field("found_share", row.found).end_object();
+    json.field("sent_s", row.sent_s).field("found_share", row.found);
+    json.field("queue_grows", row.queue_grows).end_object();
   }
   json.end_array().end_object();
   return text + "\n";

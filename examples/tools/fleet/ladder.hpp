@@ -32,8 +32,9 @@ struct LadderPreset {
 struct StageRow {
   std::string router;
   double rate = 0, tokens_per_s = 0, ttft_p90_s = 0, ttft_mean_s = 0, tpot_mean_s = 0;
-  double sent_s = 0; ///< from the first request to the last
-  double found = 0;  ///< share of prompts
+  double sent_s = 0;      ///< from the first request to the last
+  double found = 0;       ///< share of prompts
+  double queue_grows = 0; ///< share of seeds
 };
 [[nodiscard]] std::vector<StageRow> stage_rows(const Ladder& ladder, std::span<const RouterRuns> all);
 

@@ -177,7 +177,7 @@ std::string table_html(std::span<const RouterRuns> all, bool windows) {
     heads += sluice::detail::html_number_head(name, figure.key);
   }
   for (const RouterRuns& one : all) {
-    rows += "<tr><th scope=\"row\">" + escaped(one.router) + "</th>";
+    rows += "<tr><th scope=\"row\">" + escaped(marked(one.router, one.queue_grows())) + "</th>";
     for (const Figure& figure : figures()) {
       const Interval of = interval_of(figure, one.runs, windows);
       const std::string text = sluice::detail::spread_text(of, [&](double value) { return text_of(figure, value); });

@@ -9,6 +9,7 @@
 #include "sluice/fleet/round_robin.hpp"
 #include "sluice/fleet/scorers.hpp"
 #include "sluice/fleet/weighted_scorers.hpp"
+#include "sluice/report/observer/measure.hpp"
 
 #include <algorithm>
 #include <array>
@@ -27,6 +28,7 @@ namespace {
 
 /// Notes what became of every request.
 struct Notes {
+  std::vector<Seconds> arrivals{}, ends{};
   std::vector<Fate>* fates = nullptr; ///< null: only ends are counted
   std::vector<Stay>* stays = nullptr;
   std::atomic<std::int64_t>* ended = nullptr;
@@ -56,6 +58,8 @@ struct Notes {
   }
   void operator()(const FleetEnd& end) {
     if (ended != nullptr) ended->fetch_add(1, std::memory_order_relaxed);
+    arrivals.push_back(end.spec.arrival);
+    ends.push_back(end.outcome == Outcome::served ? end.last : end.spec.arrival);
     if (fates == nullptr) return;
     Fate& fate = (*fates)[static_cast<std::size_t>(end.number)];
     fate.served = end.outcome == Outcome::served;
@@ -109,9 +113,9 @@ Expected<Ran> run_on(const Fleets& of, const R& router, Clients& clients) {
   Ran ran;
   if (Status status = agree(of.ranks, clients.start()); !status) return status.error();
   if constexpr (F::pools == 2) ran.last_pool = of.engines;
-  if (Status status = fleet->run_clients(clients, Notes{of.notes ? &ran.fates : nullptr, &ran.stays, of.ended});
-      !status)
-    return status.error();
+  Notes notes{.fates = of.notes ? &ran.fates : nullptr, .stays = &ran.stays, .ended = of.ended};
+  if (Status status = fleet->run_clients(clients, notes); !status) return status.error();
+  ran.queue_grows = queue_grows(std::move(notes.arrivals), std::move(notes.ends));
   ran.summary = fleet->summary();
   const auto note_refusal = [&ran](const auto& pool) {
     for (std::size_t i = 0; i < pool.size() && ran.refusal.empty(); ++i) ran.refusal = pool.engine(i).refusal();

@@ -64,6 +64,7 @@ struct Ran {
   std::vector<Fate> fates;                                              ///< with `notes`: by number
   std::vector<Stay> stays;                                              ///< with `notes`: each request's in order
   std::string refusal;                                                  ///< why a request was refused first
+  double queue_grows = 0;                                               ///< `queue_grows` of docs/metrics.md
   std::vector<double> tokens;                                           ///< with `tells`: delivered, by second
   std::vector<std::pair<std::uint32_t, sluice::Seconds>> second_firsts; ///< with `tells`: by the second pool's engines
   [[nodiscard]] double imbalance() const; ///< the busiest engine's generated tokens over the mean, of the last pool

@@ -134,7 +134,7 @@ class Requests final : public Arrivals {
 };
 
 void tell_machine(const Options& options, const std::string& costs, const std::string& gathered,
-                  const LocalMemory& memory) {
+                  const LocalMemory& memory, const std::string& kept) {
   fmt::print(stderr, "planners use: {}\n", without_controls(costs));
   fmt::print(stderr, "link {}, {}\n", options.link > 0 ? short_text(options.link / 1e9) + " GB/s" : "unlimited",
              options.lanes);
@@ -142,6 +142,7 @@ void tell_machine(const Options& options, const std::string& costs, const std::s
   fmt::print(stderr, "device {}: weights {}, buffers {}, KV {} layer blocks of {} bytes; host {} layer blocks\n",
              exact_bytes(memory.device.count()), memory.weights.count(), memory.buffers.count(), memory.kv.count(),
              memory.block.count(), memory.host.count());
+  if (!kept.empty()) fmt::print(stderr, "{}\n", kept);
 }
 
 void tell_learned(const Learned& learned) {
@@ -273,13 +274,14 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
   const Workload& workload = served.workload;
   rebuild(setup, **system, shape,
           longest_batch(workload.requests, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)));
-  const LocalMemory memory =
-      divide_memory(computer->needs(setup), shape.layers, workload.requests, wanted_memory(options), setup);
+  const KeptKv kv = keep_kv(options, **system, weights, setup);
+  const LocalMemory memory = divide_memory(computer->needs(setup), shape.layers, workload.requests,
+                                           wanted_memory(options), setup, kv.blocks());
   if (options.replay_clock.empty() && options.backend == "cpu")
     if (Status status = check_address_space(options, memory); !status) return status.error();
   if (Status status = add_tiers(options, weights, memory, setup); !status) return status.error();
-  if (options.verbose) tell_machine(options, costs->text, computer->gathered(), memory);
-  engines::Setup engine = engine_setup(options, setup, weights, workload.requests, memory, *costs);
+  if (options.verbose) tell_machine(options, costs->text, computer->gathered(), memory, kv.text);
+  engines::Setup engine = engine_setup(options, setup, weights, workload.requests, memory, *costs, kv);
   engine.numbers = *std::move(numbers);
   engine.calibrates = options.calibrates();
 

@@ -5,6 +5,7 @@
 #include "sluice/world/host_tier/host_tier.hpp"
 #include "sluice/world/local/memory.hpp"
 
+#include "run/job.hpp"
 #include "shared/offload_settings.hpp"
 #include "shared/sizes.hpp"
 #include "shared/version.hpp"
@@ -53,6 +54,14 @@ Status check_tiers(const Options& options) {
   for (const auto& [flag, is_given] : given)
     if (options.host_cache == 0 && is_given)
       return flag_error(flag, "nothing is kept on the host", "--host-cache as well");
+  if (const Expected<const engines::System*> system = find_system(options.system); system && (*system)->caches)
+    for (const auto& [flag, is_given] : {std::pair{"--kv-transfer-config", !options.kv_transfer.empty()},
+                                         {"--host-reuse", options.host_reuse.has_value()},
+                                         {"--host-write", options.host_write.has_value()},
+                                         {"--host-pin", options.host_pin.has_value()}})
+      if (is_given)
+        return flag_error(flag, options.system + " says itself what the host keeps and what is loaded",
+                          "no such flag, or a system of another kind, such as VllmPrefixCaching");
   if (options.host_cache == 0 && !options.disk_cache) return {};
   const char* const flag = options.disk_cache ? "--disk-cache" : "--host-cache";
   if (options.host_cache == 0)
@@ -77,7 +86,8 @@ Status add_tiers(const Options& options, const ModelWeights& weights, const Loca
                       fmt::format("this machine has {} of memory", exact_bytes(physical_memory().count())),
                       "less than that");
   setup.tier_blocks = LayerBlocks{token_blocks * layers};
-  setup.tier_evicts = options.host_evict.value_or(setup.tier_evicts);
+  const Expected<const engines::System*> system = find_system(options.system);
+  setup.tier_evicts = options.host_evict.value_or(system ? (*system)->evicts : setup.tier_evicts);
   if (options.host_pin_share) setup.tier_pin_share = *options.host_pin_share / 100.0;
   if (!options.disk_cache) return {};
   const std::int64_t record = static_cast<std::int64_t>(record_head_bytes + record_tail_bytes) +

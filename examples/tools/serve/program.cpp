@@ -218,6 +218,7 @@ int serve(serving::Options& options) {
   }
 
   fmt::print("{} under {}: {}\n", served->name, who, served->what);
+  if (!served->kept.empty()) fmt::print("{}\n", served->kept);
   if (*admin) fmt::print("admin: {}  (/live to look, /metrics for Prometheus, POST /drain)\n", server.admin_url());
   fmt::print("{}/v1{}\n", server.url(), *admin ? "" : "  (/live to look, /metrics for Prometheus)");
   std::fflush(stdout);

@@ -104,8 +104,9 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
   const std::vector<RequestSpec> batch(static_cast<std::size_t>(options.run.batch), longest);
   running::rebuild(setup, system, weights.config.shape,
                    longest_batch(batch, setup.limits.block_tokens, 1, batch.size()));
-  const LocalMemory memory =
-      divide_memory(computer->needs(setup), shape.layers, batch, running::wanted_memory(options.run), setup);
+  const running::KeptKv kv = running::keep_kv(options.run, system, weights, setup);
+  const LocalMemory memory = divide_memory(computer->needs(setup), shape.layers, batch,
+                                           running::wanted_memory(options.run), setup, kv.blocks());
   if (memory.kv.count() < 0)
     return running::flag_error(
         options.run.device_memory ? "--device-memory" : "--kv-memory",
@@ -113,7 +114,7 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
         "more, or a system that streams weights");
   if (!options.api_keys.empty() || !options.api_key_file.empty()) setup.tier_pin_share = 0.5; // others may come
   if (Status status = running::add_tiers(options.run, weights, memory, setup); !status) return status.error();
-  engines::Setup engine = running::engine_setup(options.run, setup, weights, batch, memory, *costs);
+  engines::Setup engine = running::engine_setup(options.run, setup, weights, batch, memory, *costs, kv);
   auto tokens = std::make_unique<CpuTokens>();
   const std::string gpu = computer->gpu_name();
   const std::string what =
@@ -136,6 +137,7 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
                 std::move(ahead),
                 std::move(tokens),
                 what,
+                kv.text,
                 digest};
 }
 
@@ -187,6 +189,7 @@ Expected<Served> simulated(const Options& options, const engines::System& system
                 std::move(ahead),
                 std::move(tokens),
                 fmt::format("simulated on {}: KV {} token blocks", device->name, kv.count()),
+                {},
                 "simulated"};
 }
 

@@ -26,6 +26,7 @@ struct Served {
   running::WorldsAhead ahead;
   std::unique_ptr<sluice::TokenSource> tokens;
   std::string what;   ///< a line for people: the machine, and how much memory it uses
+  std::string kept;   ///< what layers keep of a request, in one line; empty if they are alike
   std::string digest; ///< of the weights; "simulated" if there are none
 };
 

@@ -5,6 +5,8 @@
 #include "sluice/world/real/world_of.hpp"
 #include "sluice/world/simulated.hpp"
 
+#include "run/engine_setup.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -42,7 +44,10 @@ WhatIfSystem replay_of(const engines::System& system, const Served& served, Slo 
             running::Recorded recorded;
             recorded.keeps_summary = false;
             recorded.feed = &judge;
-            running::Job job{served.setup, slo, world_of(BasicSimulated{served.setup.cost}), arrivals, recorded};
+            engines::Setup setup = served.setup;
+            if (setup.groups != nullptr && running::needs_all_blocks(system, setup.groups->blocks) != nullptr)
+              setup.geometry.groups = nullptr; // its machine would keep them
+            running::Job job{setup, slo, world_of(BasicSimulated{setup.cost}), arrivals, recorded};
             job.enough = enough;
             return running::run(system, job);
           }};

@@ -75,6 +75,7 @@ class AnyEngine {
   [[nodiscard]] const Status& status() const { return engine_->status(); }
   [[nodiscard]] View view() const { return engine_->view(); }
   [[nodiscard]] std::size_t finds(std::span<const BlockKey> keys) const { return engine_->finds(keys); }
+  [[nodiscard]] bool may_find(std::span<const BlockKey> keys) const { return engine_->may_find(keys); }
   [[nodiscard]] EngineCounts counts() const { return engine_->counts(); }
   [[nodiscard]] std::int64_t alive() const { return engine_->alive(); }
   [[nodiscard]] std::int64_t steps() const { return engine_->steps(); }
@@ -113,6 +114,7 @@ class AnyEngine {
     [[nodiscard]] virtual const Status& status() const = 0;
     [[nodiscard]] virtual View view() const = 0;
     [[nodiscard]] virtual std::size_t finds(std::span<const BlockKey> keys) const = 0;
+    [[nodiscard]] virtual bool may_find(std::span<const BlockKey> keys) const = 0;
     [[nodiscard]] virtual EngineCounts counts() const = 0;
     [[nodiscard]] virtual std::int64_t alive() const = 0;
     [[nodiscard]] virtual std::int64_t steps() const = 0;
@@ -158,6 +160,7 @@ class AnyEngine {
     const Status& status() const override { return engine.status(); }
     View view() const override { return engine.view(); }
     std::size_t finds(std::span<const BlockKey> keys) const override { return engine.finds(keys); }
+    bool may_find(std::span<const BlockKey> keys) const override { return engine.may_find(keys); }
     EngineCounts counts() const override { return engine.counts(); }
     std::int64_t alive() const override { return engine.alive(); }
     std::int64_t steps() const override { return engine.steps(); }

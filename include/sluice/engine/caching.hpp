@@ -46,11 +46,11 @@ struct CachingCode<C> {
                 return all.caching.reuse(view, request, found, all.predictor());
             });
             if constexpr (is_real_time<typename C::backend_type>)
-              if (reuse.tokens.count() > 0 && reuse.mode != LoadMode::layerwise)
+              if (reuse.tokens.count() > 0 && reuse.mode == LoadMode::beside)
                 reject_answer(name,
                               std::string{"reuse() loads by LoadMode::"} + sluice::name(reuse.mode) +
                                   " on a real-time backend",
-                              "LoadMode::layerwise: its host's KV comes layer by layer");
+                              "another LoadMode: its host's KV comes before the request computes, or layer by layer");
             return reuse;
           },
       .worth =

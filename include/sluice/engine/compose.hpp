@@ -16,6 +16,7 @@
 namespace sluice {
 
 struct EveryStep;
+struct ResidentWeights;
 
 namespace detail {
 
@@ -60,6 +61,10 @@ inline constexpr bool has_tiers = Caches<typename E::caching_type> && !is_real_t
 /// Whether that policy says what its backend's host keeps of requests.
 template <class E>
 inline constexpr bool keeps_on_host = Caches<typename E::caching_type>&& KeepsKv<typename E::backend_type>;
+
+/// Whether the device may hold blocks of ended requests as long as that policy says (`Worth::pinned`).
+template <class E>
+inline constexpr bool pins_on_device = Caches<typename E::caching_type>&& E::retention_type::finds_released;
 
 namespace detail {
 
@@ -138,9 +143,12 @@ concept NoRoleTwice = no_role_twice<List>(roles::OnePerEngine{});
 template <class C>
 concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::places_layers;
 
-/// A real-time backend drops released blocks: no policy can find them.
+/// A policy finds released blocks only on a device that keeps them. A real one keeps them where they are, so its memory
+/// is not weights' from time to time; and it is told of blocks when an iteration begins, so nothing is decided before.
 template <class C>
-concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type>;
+concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type> ||
+    (KeepsReleased<typename C::backend_type> && std::same_as<typename C::weights_type, ResidentWeights> &&
+     !C::lookahead_type::ahead);
 
 /// A request that finds released blocks takes them for KV of all layers on the device. (A Placement without
 /// places_layers that moves all layers of a request is refused when it makes such a plan.)
@@ -155,12 +163,6 @@ concept TiersFit = !has_tiers<C> || (!C::retention_type::keeps_hidden && !C::ret
 template <class C>
 concept LoadsWhereItCan = !LoadsBeside<typename C::caching_type> || !is_real_time<typename C::backend_type>;
 
-/// Its host gets blocks behind the computation or when their request ends, and a disk what the host gets.
-template <class P>
-concept WritesOnMachine = !Caches<P> || (P::writes != Writes::waited && P::feed == Feed::written);
-template <class C>
-concept WritesWhereItCan = !is_real_time<typename C::backend_type> || WritesOnMachine<typename C::caching_type>;
-
 /// A block in a tier has all layers. Rejected: to write a block without the layers that are rebuilt; who finds it would
 /// have to rebuild them, too, whatever its plan is.
 template <class C>
@@ -173,10 +175,11 @@ concept StatesFit =
     !KeepsStates<typename C::placement_type> || (std::same_as<typename C::replan_type, EveryStep> &&
                                                  !C::lookahead_type::ahead && !C::retention_type::finds_released);
 
-/// Only blocks that can still be found when they are overwritten can be written then. (A real backend's device keeps
-/// nothing of ended requests: their blocks count as overwritten when they end.)
+/// The first tier gets what the device overwrites.
 template <class P>
 concept WritesEvicted = Caches<P> && P::writes == Writes::evicted;
+/// Only blocks that can still be found when they are overwritten can be written then. (Where a real backend's device
+/// keeps nothing of ended requests, their blocks count as overwritten when they end.)
 template <class C>
 concept OverwritesWhatItFinds =
     !has_tiers<C> || !WritesEvicted<typename C::caching_type> || C::retention_type::finds_released;
@@ -189,7 +192,7 @@ concept DecidesWhereItCan =
 template <class C>
 concept RolesFit =
     LayersFitLayout<C> && ReleasedBlocksStay<C> && ReleasedBlocksAreWhole<C> && TiersFit<C> && TiersHaveAllLayers<C> &&
-    StatesFit<C> && LoadsWhereItCan<C> && WritesWhereItCan<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
+    StatesFit<C> && LoadsWhereItCan<C> && OverwritesWhatItFinds<C> && DecidesWhereItCan<C>;
 
 template <class List>
 inline constexpr bool all_meet_contract = false;
@@ -233,8 +236,9 @@ consteval auto explain_pairs() {
                   "sluice: this Placement places layers one by one, but the Layout holds all layers of a block or "
                   "none: use PerLayer or LayerGroups<F>, or a Placement with places_layers = false");
     static_assert(ReleasedBlocksStay<C>,
-                  "sluice: a real-time backend keeps no released blocks: this Retention policy (KeepUntilOverwritten) "
-                  "would find KV that is gone. Use another one, or a simulated backend");
+                  "sluice: this Retention policy (KeepUntilOverwritten) finds released blocks, which a real-time backend "
+                  "keeps only if it says so (keeps_released = true), beside weights that stay (ResidentWeights), and "
+                  "without a Lookahead");
     static_assert(
         ReleasedBlocksAreWhole<C>,
         "sluice: this Retention policy finds released blocks (KeepUntilOverwritten), which must have KV of all "
@@ -246,11 +250,6 @@ consteval auto explain_pairs() {
     static_assert(LoadsWhereItCan<C>,
                   "sluice: this Caching policy (MeetInTheMiddle) loads beside the computation, and a real-time backend "
                   "only layer by layer: use another one, such as IfFaster, or a simulated backend");
-    static_assert(
-        WritesWhereItCan<C>,
-        "sluice: this Caching policy makes iterations wait for writes (Writes::waited), or feeds lower tiers "
-        "with less than is written; a real-time backend's host gets blocks behind the computation or when "
-        "their request ends, and its disk gets all of them: use Writes::behind or evicted, and Feed::written");
     static_assert(
         TiersHaveAllLayers<C>,
         "sluice: this Placement rebuilds layers (rebuilds = true), of which a tier would have no copy: use one "

@@ -52,7 +52,7 @@ class Decider {
   /// Makes the decision for a snapshot at `now`; it has no claims and is not valid if no request can run. `ahead`: it
   /// will be committed after an iteration that has not ended yet.
   void decide(Seconds now, bool ahead, Decision& decision) {
-    if constexpr (has_tiers<C>)
+    if constexpr (pins_on_device<C>)
       while (!decide_beside_pins(now, ahead, decision)) facts_.give_up_pin();
     else
       decide_beside_pins(now, ahead, decision);
@@ -121,7 +121,7 @@ class Decider {
       // Found blocks shorten what is pending, which may leave budget for a request further back in the queue, or let a
       // request keep the SLO for which it would be refused.
       while (facts_.look_up(proposal, view, calls())) ask();
-    if constexpr (has_tiers<C>) let_wait_for_loads();
+    if constexpr (has_tiers<C> || keeps_on_host<C>) let_wait_for_loads();
   }
 
   /// Requests in the batch claim only tokens that need no KV that is still to arrive, and others that wait make no

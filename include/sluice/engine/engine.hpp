@@ -149,6 +149,11 @@ class BasicEngine : public C {
   void move_idle_blocks() {
     if constexpr (has_tiers<C>)
       transfer_.background_blocks = pass_idle_time(core_, now(), transfer_.background_blocks, calls());
+    else if constexpr (pins_on_device<C>)
+      unpin_expired(core_, now());
+    if constexpr (keeps_on_host<C>)
+      for (const Slot slot : core_.requests.running)
+        if (core_.row(slot).waits && detail::has_loaded(backend_, slot)) end_load(core_, slot);
   }
   /// When the next load ends that a request waits for, if no iteration runs until then; `never_due` if there is none.
   /// An engine that is idle with live requests waits for it.
@@ -159,6 +164,12 @@ class BasicEngine : public C {
   /// How many of these blocks, from the first on, a request would find now: on the device, and then in the tiers below.
   /// With KV in groups, those from which a request could go on.
   [[nodiscard]] std::size_t finds(std::span<const BlockKey> keys) const;
+  /// Whether a prompt that begins with these blocks may find what follows them. (A tier may evict a block before those
+  /// behind it, so there only the last of `keys` counts.)
+  [[nodiscard]] bool may_find(std::span<const BlockKey> keys) const {
+    if constexpr (!has_tiers<C> && C::retention_type::finds_released) return core_.prefix.may_find(keys);
+    return finds(keys.last(1)) > 0;
+  }
   /// How many requests it has, and how much memory they hold. Cheaper than a view: a fleet asks before every iteration.
   [[nodiscard]] EngineCounts counts() const {
     return {core_.requests.waiting, static_cast<std::int64_t>(core_.requests.preempted.size()),

@@ -144,6 +144,7 @@ Begun BasicEngine<C>::decide_and_commit() {
     const Iteration iteration = iteration_in(view, {});
     source_.launching(parts(), iteration, transfer_);
     backend_.template launch<transfer_type>(iteration);
+    if constexpr (C::retention_type::finds_released) tell_taken(core_);
   }
   return Begun::under_way;
 }
@@ -157,10 +158,11 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
   if constexpr (learns<C> || All::observers_type::replays) before = transfer_;
   if constexpr (!is_real_time<backend_type>) backend_.template launch<transfer_type>(iteration);
   const IterationCost cost = backend_.template wait<transfer_type>(iteration, transfer_);
-  if constexpr (learns<C>) {
-    TransferState evaluated = before;
-    learn(iteration, cost, evaluated);
-  }
+  if constexpr (learns<C>)
+    if (!is_real_time<backend_type> || prepared_.computes()) { // a real one may have waited for loads alone
+      TransferState evaluated = before;
+      learn(iteration, cost, evaluated);
+    }
   if constexpr (All::template hears<events::Iterated>)
     report_iteration<C>(policies_, backend_, core_, commit_.moves, decision_, prepared_, iteration, start, cost,
                         before);
@@ -191,7 +193,7 @@ void BasicEngine<C>::run_iteration(const Surroundings& around) {
 template <class C>
 void BasicEngine<C>::keep_on_host(std::span<const Claim> ran, std::span<const Slot> ended) requires keeps_on_host<C> {
   if constexpr (keeps_on_host<C>) {
-    constexpr bool asks_write = C::caching_type::writes == Writes::behind;
+    constexpr bool asks_write = C::caching_type::writes != Writes::evicted;
     if ((!asks_write && ended.empty()) || !backend_.host_tier_evicts()) return;
     const CachingTable& caching = *policy_table<C>.caching;
     const View view = core_.view(now());
@@ -200,18 +202,24 @@ void BasicEngine<C>::keep_on_host(std::span<const Claim> ran, std::span<const Sl
       for (const Claim& claim : ran) {
         const RequestRow& request = core_.row(claim.slot);
         kept_.push_back({.slot = claim.slot, .id = request.id, .behind = true});
+        kept_.back().waited = C::caching_type::writes == Writes::waited;
         kept_.back().tokens = caching.write(&policies_, view, request);
       }
     for (const Slot slot : ended) {
       RequestRow request = core_.row(slot);
       request.phase = Phase::ended;
       KeptKv& kept = kept_.emplace_back(KeptKv{.slot = slot, .id = request.id});
-      if constexpr (asks_write) kept.tokens = caching.write(&policies_, view, request);
+      if constexpr (asks_write)
+        kept.tokens = caching.write(&policies_, view, request);
+      else if constexpr (C::retention_type::finds_released) // it goes when its blocks are taken
+        kept.tokens = Tokens{0};
       const Worth worth = caching.worth(&policies_, view, request);
       kept.worth = worth.score;
       kept.session = request.spec.session;
       if (caching.uses_hints.keep || caching.uses_hints.release) kept.stays = worth.kept;
-      // Only a session's next request ends a pin early: without one, the client must have said how long.
+      // Only a session's next request ends a pin early: without one, the client must have said how long. A device that
+      // keeps released blocks has the pins.
+      if constexpr (C::retention_type::finds_released) continue;
       if (kept.session != 0 || (caching.uses_hints.ttl && request.spec.whole(not_a_policy).hints.ttl.count() > 0))
         kept.pins_for = worth.pinned;
     }
@@ -261,7 +269,8 @@ Iteration BasicEngine<C>::iteration_in(const View& view, const Surroundings& aro
           prepared_.background,
           moves.written_blocks,
           moves.returned_blocks,
-          around};
+          around,
+          core_.prefix.shared()};
 }
 
 /// Gives predicted and measured times to the policies that learn from them. A repeated iteration has no prediction.

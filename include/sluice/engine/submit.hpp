@@ -28,11 +28,15 @@ template <class P>
   requires requires { Contract<typename P::role>::template equal_layers<P>; }
 inline constexpr const char* policy_needs_equal_layers<P> = Contract<typename P::role>::template equal_layers<P>;
 
-/// The first of the sentences of these policies; null if there is none.
-template <class... Ps>
+/// The first of the sentences of these policies; null if there is none. A Caching policy of an engine on a machine says
+/// what the machine's host tier keeps, and without one it does nothing (`check`).
+template <bool OnMachine, class... Ps>
 consteval const char* first_need(Parts<Ps...>) {
   const char* first = nullptr;
-  ((first = first != nullptr ? first : policy_needs_equal_layers<Ps>), ...);
+  ((first = first != nullptr || (OnMachine && std::is_same_v<typename Ps::role, roles::Caching>)
+                ? first
+                : policy_needs_equal_layers<Ps>),
+   ...);
   return first;
 }
 } // namespace detail
@@ -50,8 +54,10 @@ template <class C>
     if (!same_blocks) return "its Backend stores blocks of one size";
     if (!std::is_same_v<typename C::weights_type, ResidentWeights>)
       return "its Weights policy streams layers, which its Backend does where they are alike";
+    if (C::retention_type::finds_released) return "its Retention finds blocks of all layers, which its Backend shares";
   }
-  if (const char* const need = detail::first_need(typename C::policies{}); need != nullptr) return need;
+  constexpr const char* need = detail::first_need<is_real_time<typename C::backend_type>>(typename C::policies{});
+  if (need != nullptr) return need;
   if (L::layerwise && L::room(TokenBlocks{1}, 1, layers) != LayerBlocks{1}) return "its Layout groups layers";
   if (!C::placement_type::places_layers && placement.least(layers).all_resident()) return nullptr; // it moves no layer
   if (!L::layerwise) return "its Layout holds all layers of a block together";
@@ -73,7 +79,10 @@ BasicEngine<C>::BasicEngine(Checked, Config&& config)
             TierList{config.tier, std::move(config.lower_tiers), config.explains_misses},
             config.cost.link().host_attention_rate.count() > 0 && host_attends(config.backend)),
       policies_(config),
-      backend_(std::move(config.backend)) {}
+      backend_(std::move(config.backend)) {
+  if constexpr (C::retention_type::finds_released && is_real_time<backend_type>)
+    name_blocks(core_, backend_.block_names());
+}
 
 template <class C>
 Expected<BasicEngine<C>> BasicEngine<C>::make(Config config) {
@@ -87,11 +96,13 @@ Status BasicEngine<C>::check(const Config& config) {
     if (config.geometry.layer_block_bytes.count() > 0)
       most += config.geometry.blocks_in(config.geometry.streamable_layers());
   Status status = detail::check_setup(config.limits, config.geometry, most, config.host_blocks);
-  if (status.ok() && !config.geometry.alike())
-    if (const char* why = needs_equal_layers<C>(config.placement, config.geometry.movable(), config.geometry.layers,
-                                                config.geometry.kv().same_blocks());
-        why != nullptr)
-      return detail::unequal_layers(why, config.geometry.kv(), config.geometry.layers);
+  if (status.ok() && !config.geometry.alike()) {
+    const char* why = needs_equal_layers<C>(config.placement, config.geometry.movable(), config.geometry.layers,
+                                            config.geometry.kv().same_blocks());
+    if constexpr (keeps_on_host<C>)
+      if (config.backend.host_tier_evicts()) why = "its Backend's host tier stores token blocks of all layers";
+    if (why != nullptr) return detail::unequal_layers(why, config.geometry.kv(), config.geometry.layers);
+  }
   if constexpr (has_tiers<C>)
     if (status.ok())
       status =
@@ -108,6 +119,10 @@ Status BasicEngine<C>::check(const Config& config) {
       // Of a host without limits, and of one whose limits differ from what a policy that scales makes of them.
       for (const Tier& host : {Tier{.replacement = *evicts}, detail::odd_tier(*evicts)})
         if (status.ok()) status = detail::check_host_tier(*evicts, host, reached_by<typename C::caching_type>(host));
+  if constexpr (keeps_on_host<C>) {
+    if constexpr (C::caching_type::feed != Feed::written && requires { config.backend.has_disk(); })
+      if (status.ok() && config.backend.has_disk()) status = detail::feeds_otherwise();
+  }
   return status;
 }
 

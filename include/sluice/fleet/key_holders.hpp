@@ -130,13 +130,14 @@ class KeyHolders {
   /// Whether so much has been added that it is time to `sweep`: each sweep removes half or doubles the time to the
   /// next.
   [[nodiscard]] bool full() const { return count_ >= limit_; }
-  /// Keeps an engine with a block if `keeps(key, engine, stamp)`, where `stamp` is the last `add`'s of both. Otherwise
-  /// the engine must have lost the block and those that it was sent behind it, as caches do that forget the least
-  /// recently used first, and get it again only by another `add`.
+  /// Keeps an engine with a beginning if `keeps(keys, engine, stamp)`, where `stamp` is the last `add`'s of both.
+  /// Otherwise the engine must have lost the last of `keys` and what it was sent behind it, as caches do that forget
+  /// the least recently used first, and get it again only by another `add`.
   template <class Keeps>
   void sweep(Keeps&& keeps) {
     count_ = 0;
-    sweep(roots_, keeps);
+    std::vector<BlockKey> keys;
+    sweep(roots_, keys, keeps);
     limit_ = std::max(least, 2 * count_);
   }
   /// Pairs of an engine and a beginning.
@@ -182,21 +183,25 @@ class KeyHolders {
     for (Member& one : shared.members) one.seen = never;
     count_ += shared.members.size();
   }
+  /// `before`: the keys before those of `nodes`.
   template <class Keeps>
-  void sweep(Nodes& nodes, Keeps& keeps) {
+  void sweep(Nodes& nodes, std::vector<BlockKey>& before, Keeps& keeps) {
+    const std::size_t count = before.size();
     for (auto at = nodes.begin(); at != nodes.end();) {
       Node& node = *at->second;
+      before.push_back(BlockKey{at->first});
       const auto sweep_list = [&](std::vector<Member>& list) {
-        std::erase_if(list,
-                      [&, key = BlockKey{at->first}](const Member& one) { return !keeps(key, one.engine, one.stamp); });
+        std::erase_if(list, [&](const Member& one) { return !keeps(Keys(before), one.engine, one.stamp); });
         count_ += list.size();
       };
       sweep_list(node.few);
       if (node.shared != nullptr) {
         sweep_list(node.shared->members);
-        sweep(node.shared->next, keeps);
+        before.assign(node.shared->keys.begin(), node.shared->keys.end());
+        sweep(node.shared->next, before, keeps);
         if (node.shared->members.empty() && node.shared->next.empty()) node.shared.reset();
       }
+      before.resize(count);
       at = node.few.empty() && node.shared == nullptr ? nodes.erase(at) : std::next(at);
     }
   }

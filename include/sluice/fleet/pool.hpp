@@ -179,11 +179,13 @@ class Pool {
       for (std::size_t k = 0; k < station.live.size(); ++k)
         if (station.live[k].number != over) oldest[i] = std::min(oldest[i], station.live[k].stamp);
     }
-    holders_.sweep([&](BlockKey key, std::uint32_t i, std::uint64_t stamp) { // later ones may still be computed
-      // Where layers keep different KV, a prefix may be found whose first block is not.
-      return stamp >= oldest[i] || !stations_[i].engine.view().geometry.alike() || finds(i, {&key, 1}) > 0;
+    holders_.sweep([&](KeyHolders::Keys keys, std::uint32_t i, std::uint64_t stamp) {
+      if (stations_[i].news.dead) return false;
+      return stamp >= oldest[i] || stations_[i].engine.may_find(keys); // later ones may still be computed
     });
   }
+  /// Pairs of an engine here and a beginning that it was sent, as far as they are remembered.
+  [[nodiscard]] std::size_t beginnings() const { return holders_.size(); }
   /// Takes the live requests of a dead engine, in the order of their submission.
   void take_returned(std::size_t i, std::vector<ReturnedRequest>& to) {
     Station& station = stations_[i];

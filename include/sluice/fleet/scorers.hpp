@@ -128,8 +128,9 @@ struct SentScorer {
     ++state.versions[engine];
     state.holders.add(keys, static_cast<std::uint32_t>(engine), state.sends);
     if (state.holders.full())
-      state.holders.sweep(
-          [&](BlockKey /*key*/, std::uint32_t one, std::uint64_t stamp) { return stamp >= state.of[one].oldest(); });
+      state.holders.sweep([&](KeyHolders::Keys /*keys*/, std::uint32_t one, std::uint64_t stamp) {
+        return stamp >= state.of[one].oldest();
+      });
   }
 };
 

@@ -105,8 +105,7 @@ class EngineFigures {
     Seconds submitted{-1};      ///< when the engine got it, if a gate has held it
   };
 
-  /// vLLM's counters of tokens: first what the device's cache is asked, then what a connector is asked of the rest.
-  /// Here the device finds nothing of ended requests.
+  /// vLLM's counters of what a connector is asked.
   static void write_tier(PrometheusWriter& to, const HostTierCounts& tier);
   static void write_errors(PrometheusWriter& to, const LiveState& state);
   void publish();

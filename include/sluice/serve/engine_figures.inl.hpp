@@ -34,7 +34,10 @@ SLUICE_INLINE void EngineFigures::on(const events::Delivered& event) {
   Note& note = found->second;
   const SloAttainment::Counted counted = note.attainment.release(count, when);
   state_.missed += counted.missed;
-  if (!counted.first || note.predicted_ttft.count() < 0) return;
+  if (!counted.first) return;
+  state_.prompts += event.row.spec.prompt.count();
+  state_.found_on_device += (event.row.found - event.row.loaded).count();
+  if (note.predicted_ttft.count() < 0) return;
   ++state_.forecast_first_tokens;
   state_.forecast_error_s += std::abs((when - note.attainment.arrival - note.predicted_ttft).count());
 }
@@ -199,7 +202,13 @@ SLUICE_INLINE void EngineFigures::metrics(PrometheusWriter& to) const {
            {{"block_size", std::to_string(s.block_tokens)},
             {"num_gpu_blocks", std::to_string(s.layers > 0 ? s.device_capacity / s.layers : 0)},
             {"num_cpu_blocks", std::to_string(s.layers > 0 ? s.host_capacity / s.layers : 0)},
-            {"enable_prefix_caching", s.tier ? "True" : "False"}});
+            {"enable_prefix_caching", s.tier || s.found_on_device > 0 ? "True" : "False"}});
+  if (s.tier || s.found_on_device > 0) {
+    to.counter("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.",
+               whole(s.tier ? s.tier->asked : s.prompts));
+    to.counter("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.",
+               whole(s.found_on_device));
+  }
   if (s.tier) write_tier(to, *s.tier);
   to.gauge("sluice:num_requests_preempted", "Requests that are paused.", whole(s.preempted));
   to.counter("sluice:paused_seconds_total", "Time for which requests that came back had been paused.", s.paused_s);
@@ -254,9 +263,6 @@ SLUICE_INLINE std::string EngineFigures::live(Clock::time_point now) const {
 
 SLUICE_INLINE void EngineFigures::write_tier(PrometheusWriter& to, const HostTierCounts& tier) {
   const auto whole = [](std::int64_t count) { return static_cast<double>(count); };
-  to.counter("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.",
-             whole(tier.asked));
-  to.counter("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.", 0);
   to.counter("vllm:external_prefix_cache_queries_total",
              "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of "
              "queried tokens.",

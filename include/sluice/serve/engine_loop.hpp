@@ -429,7 +429,7 @@ class EngineLoop final : private EventListener {
     GenerationEvent told = event_of(alive.id, GenerationEvent::Kind::tokens);
     told.tokens.assign(all.begin() + static_cast<std::ptrdiff_t>(alive.told),
                        all.begin() + static_cast<std::ptrdiff_t>(total));
-    if (alive.with_tier && alive.told == 0) told.cached = row.loaded.count();
+    if ((alive.with_tier || row.found.count() > 0) && alive.told == 0) told.cached = row.found.count();
     if (alive.with_chances) {
       const auto chances = tokens_->chances(row.id);
       for (std::size_t at = alive.told; at < total && at < chances.size(); ++at) told.chances.push_back(chances[at]);

@@ -163,6 +163,8 @@ struct LiveState {
   double busy_s = 0, stall_s = 0, planning_s = 0, paused_s = 0; ///< counters
   std::int64_t released = 0, held = 0; ///< tokens delivered, a counter; tokens that are held back now
   std::int64_t missed = 0;             ///< deadlines missed, on the engine's clock
+  std::int64_t prompts = 0;            ///< tokens of prompts that have got a first token, a counter
+  std::int64_t found_on_device = 0;    ///< of these, those whose KV was there
 
   double last_step_s = 0, last_stall_s = 0;
   std::int64_t last_tokens = 0; ///< tokens computed in the last step

@@ -11,6 +11,7 @@
 #include "sluice/policy/transfer/estimate.hpp"
 #include "sluice/policy/transfer/evaluate_link.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"
+#include "sluice/state/memory/shared_blocks.hpp"
 #include "sluice/state/plan/plan.hpp"
 #include "sluice/state/view/proposal.hpp"
 #include "sluice/state/view/view.hpp"
@@ -49,12 +50,13 @@ struct Iteration {
   double written_blocks = 0;    ///< KV of offloaded layers that prompts write out while they compute it
   double returned_blocks = 0;   ///< part of `streams`: weights that return to the device for good
   Surroundings around{};
+  SharedBlocks shared{}; ///< for a backend that carries out the engine's prefix cache
 
   /// The same iteration with another description of its work, which must outlive it.
   [[nodiscard]] Iteration with(const Work& other) const {
     return {view,           other,           batch,        streams,           weights,
             room_blocks,    urgent_blocks,   first_blocks, urgent_out_blocks, background_blocks,
-            written_blocks, returned_blocks, around};
+            written_blocks, returned_blocks, around,       shared};
   }
 
   /// The fraction of the blocks on the link that is not weights.
@@ -199,6 +201,18 @@ concept RunsIteration = requires(P& backend, const Iteration& iteration, Deadlin
   { backend.template wait<DeadlinePool>(iteration, state) } -> std::same_as<IterationCost>;
   { backend.template replay<DeadlinePool>(iteration, state, sink) } -> std::same_as<void>;
 };
+
+namespace detail {
+/// Whether all KV of a running request that loads before it computes is on the device. A backend that does not say so
+/// has it at once.
+template <class P>
+[[nodiscard]] bool has_loaded(const P& backend, Slot slot) {
+  if constexpr (requires { { backend.has_loaded(slot) } -> std::same_as<bool>; })
+    return backend.has_loaded(slot);
+  else
+    return true;
+}
+} // namespace detail
 
 /// An outcome of an iteration that the batch does not show: the request generated its last token before its length ran
 /// out, or it failed.

@@ -64,4 +64,28 @@ TEST_CASE("exactly the staged layers stream, and they are read from nowhere else
   CHECK(unstaged == 20);
 }
 
+TEST_CASE("staged layers of several kinds stream, each as its own layout has it") {
+  Random random(2);
+  for (int round = 0; round < 4; ++round) {
+    CAPTURE(round);
+    RealTrial trial = random_gpu_trial(random);
+    DecoderConfig config = trial.weights.config;
+    config.mlp = MlpKind::experts;
+    config.shape.experts = 3;
+    config.shape.experts_per_token = 2;
+    config.shape.moe_intermediate = 20;
+    config.shape.dense.insert(round % trial.layers());
+    trial.weights = random_weights(config, random.below(1000));
+    const std::vector<RealOutput> expected = alone(trial);
+    std::int64_t outer = 0;
+    trial.weights.lay_out(1, [&](Matrix OuterWeights::*, std::int64_t) { ++outer; });
+    const OnPrompt device{.staged = LayerSet::all(trial.layers())};
+    const std::int64_t kv = 11 * trial.largest() / 10 + 2 * trial.layers() + 8;
+    const RealResult result = run_real<ChaosStreams>(
+        trial, kv, [](auto&) {}, {}, device);
+    check_identity(result, expected);
+    CHECK(device.memory->outside() == outer);
+  }
+}
+
 } // namespace sluice::testing

@@ -172,6 +172,7 @@ struct RealResult {
   std::int64_t blocks = 0;      ///< that arrived during iterations
   std::int64_t overtakings = 0; ///< of them, directly after one of a later layer
   HostTierCounts tier;
+  std::vector<std::int64_t> found_on_device; ///< by request: tokens of its prompt, when it first joined
 };
 
 /// Of the live requests about one in `each`.

@@ -84,6 +84,7 @@ void check_convoy(std::uint64_t seed, std::size_t waiters, std::int64_t blocks,
 
 struct Exercise {
   std::int64_t found = 0, evicted = 0, preempted = 0;
+  std::int64_t found_on_device = 0; ///< tokens, of engines that look there
   double kv_seconds = 0, busy_seconds = 0; ///< of the link, in both directions
   void add(const RealResult& result);
 };

@@ -142,6 +142,7 @@ void Exercise::add(const RealResult& result) {
   found += result.tier.found;
   evicted += result.tier.evicted;
   preempted += result.preempted;
+  for (const std::int64_t tokens : result.found_on_device) found_on_device += tokens;
   kv_seconds += result.tier.to_device.seconds + result.tier.to_host.seconds;
   busy_seconds += (result.moved.to_device.busy + result.moved.to_host.busy).count();
 }

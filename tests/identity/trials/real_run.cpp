@@ -208,6 +208,10 @@ RealResult run_trial(const RealTrial& trial, std::int64_t kv_blocks, const MakeR
     }
   }
   CHECK_MESSAGE(engine->alive() == 0, "no request is lost");
+  if (engine->view().ledger->device().used().count() > 0) { // pinned
+    engine->idle_until(engine->now() + Seconds{60});
+    CHECK(engine->step() == Stepped::idle);
+  }
   CHECK(engine->view().ledger->device().used().count() == 0);
   result.moved = machine->moved();
   result.tier = machine->host_tier();
@@ -215,6 +219,9 @@ RealResult run_trial(const RealTrial& trial, std::int64_t kv_blocks, const MakeR
   result.steps = engine->steps();
   const auto& records = engine->summary().requests;
   for (const auto& record : records) result.preempted += record.times_preempted;
+  result.found_on_device.resize(trial.prompts.size());
+  for (const auto& [id, i] : request_of)
+    result.found_on_device[i] = (records[id].found - records[id].loaded).count();
   for (const auto& one : request_of)
     if (records[one.first].outcome == Outcome::refused) {
       result.outputs[one.second].refused = true;

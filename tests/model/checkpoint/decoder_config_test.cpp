@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/model/checkpoint/nlohmann/hf_folder.hpp"
+#include "sluice/model/nlohmann/hf_description.hpp"
 
 #include "support/checkpoint_writer.hpp"
 #include "support/program.hpp"
@@ -7,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -172,6 +174,112 @@ TEST_CASE("DeepSeek-V2-Lite's sizes, experts and YaRN are read as its own code r
   }
 }
 
+TEST_CASE("Kimi-K2's config is read as DeepSeek-V3's, whose layout it has") {
+  const json kimi = json::parse(R"({"attention_bias": false, "bos_token_id": 163584, "eos_token_id": 163585,
+    "first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 7168, "intermediate_size": 18432,
+    "kv_lora_rank": 512, "max_position_embeddings": 131072, "model_type": "kimi_k2", "moe_intermediate_size": 2048,
+    "moe_layer_freq": 1, "n_group": 1, "n_routed_experts": 384, "n_shared_experts": 1, "norm_topk_prob": true,
+    "num_attention_heads": 64, "num_experts_per_tok": 8, "num_hidden_layers": 61, "num_key_value_heads": 64,
+    "num_nextn_predict_layers": 0, "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+    "rms_norm_eps": 1e-06, "rope_theta": 50000.0, "routed_scaling_factor": 2.827,
+    "rope_scaling": {"beta_fast": 1.0, "beta_slow": 1.0, "factor": 32.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 4096, "type": "yarn"}, "scoring_func": "sigmoid", "tie_word_embeddings": false,
+    "topk_group": 1, "topk_method": "noaux_tc", "torch_dtype": "bfloat16", "v_head_dim": 128, "vocab_size": 163840})");
+  const DecoderConfig decoder = decoder_of(kimi);
+  json third = with(kimi, {{"model_type", "deepseek_v3"}, {"_name_or_path", "kimi_k2"}});
+  CHECK(decoder == decoder_of(third));
+  CHECK(decoder.shape.experts == 384);
+  CHECK(decoder.shape.shared_intermediate == 2048);
+  CHECK(decoder.shape.dense == LayerSet::all(1));
+  CHECK(decoder.routing ==
+        ExpertRouting{
+            .score = RouterScore::sigmoid, .corrected = true, .normalised = true, .scale = 2.827, .group_scores = 2});
+  // Both betas are 1, which turns once within 4,096 tokens: pairs before that one stay, those behind it are stretched.
+  CHECK(rotary_frequency(decoder, 19) == doctest::Approx(std::pow(50000, -38.0 / 64)));
+  CHECK(rotary_frequency(decoder, 20) == doctest::Approx(std::pow(50000, -40.0 / 64) / 32));
+}
+
+TEST_CASE("GLM-4.5's config is read as its class reads it") {
+  const json glm = json::parse(R"({"attention_bias": true, "eos_token_id": [151329, 151336, 151338],
+    "first_k_dense_replace": 3, "head_dim": 128, "hidden_act": "silu", "hidden_size": 5120, "intermediate_size": 12288,
+    "max_position_embeddings": 131072, "model_type": "glm4_moe", "moe_intermediate_size": 1536, "n_group": 1,
+    "n_routed_experts": 160, "n_shared_experts": 1, "norm_topk_prob": true, "num_attention_heads": 96,
+    "num_experts_per_tok": 8, "num_hidden_layers": 92, "num_key_value_heads": 8, "num_nextn_predict_layers": 1,
+    "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 1000000,
+    "routed_scaling_factor": 2.5, "tie_word_embeddings": false, "topk_group": 1, "torch_dtype": "bfloat16",
+    "use_qk_norm": true, "vocab_size": 151552})");
+  const DecoderConfig decoder = decoder_of(glm);
+  const ModelShape& shape = decoder.shape;
+  CHECK(shape.kv_heads == 8);
+  CHECK(shape.head_dim == 128);
+  CHECK(shape.rotated == 64);
+  CHECK(shape.mlp == 12288);
+  CHECK(shape.experts == 160);
+  CHECK(shape.experts_per_token == 8);
+  CHECK(shape.moe_intermediate == 1536);
+  CHECK(shape.shared_intermediate == 1536);
+  CHECK(shape.dense == LayerSet::all(3));
+  CHECK(decoder.norm == NormKind::rms);
+  CHECK(decoder.qkv_bias);
+  CHECK_FALSE(decoder.output_bias);
+  CHECK(decoder.query_key_norm);
+  CHECK_FALSE(decoder.neighbours_rotate);
+  CHECK_FALSE(decoder.gated_shared_experts);
+  CHECK(decoder.routing ==
+        ExpertRouting{
+            .score = RouterScore::sigmoid, .corrected = true, .normalised = true, .scale = 2.5, .group_scores = 2});
+  json plain = glm; // the class's defaults
+  for (const char* field : {"attention_bias", "use_qk_norm", "partial_rotary_factor"}) plain.erase(field);
+  CHECK(decoder_of(plain).shape.rotated == 64);
+  CHECK_FALSE(decoder_of(plain).qkv_bias);
+  CHECK_FALSE(decoder_of(plain).query_key_norm); // GLM-4.5-Air
+  CHECK(decoder_of(with(glm, {{"partial_rotary_factor", 1}})).shape.rotated == 128);
+  CHECK(error_of(with(glm, {{"scoring_func", "softmax"}})) ==
+        "config.json: scoring_func is 'softmax'; expected sigmoid");
+  CHECK(error_of(with(glm, {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}}})) ==
+        "config.json: rope_scaling: the rotation's kind is 'yarn'; expected default");
+  CHECK(error_of(with(glm, {{"head_dim", nullptr}})) ==
+        "config.json: head_dim is missing; expected a whole number from 1 to 262144");
+}
+
+TEST_CASE("Qwen3.5 with experts has them in every layer, and Qwen3.5's other parts") {
+  json config = config_of_family("qwen3_5_moe_text");
+  const DecoderConfig decoder = decoder_of(config);
+  CHECK(decoder.gated_shared_experts);
+  CHECK_FALSE(decoder.joint_states);
+  config.erase("intermediate_size");
+  CHECK(error_of(config) == "none");
+  CHECK(error_of(with(config, {{"mlp_only_layers", {1}}})) ==
+        "config.json: 1 layers have no experts; expected experts in every layer, as the class of qwen3_5_moe_text has "
+        "them");
+  CHECK(error_of(with(config, {{"num_experts", 0}})) ==
+        "config.json: num_experts is 0; expected a whole number from 1 to 4096");
+  CHECK(error_of(with(config, {{"norm_topk_prob", false}})) == "config.json: norm_topk_prob is false; expected true");
+  config.erase("norm_topk_prob");
+  CHECK(decoder_of(config).routing == ExpertRouting{});
+}
+
+TEST_CASE("a model of more layers than an engine counts is refused in one line, by each reader") {
+  for (const char* family : {"llama", "deepseek_v3", "glm4_moe", "qwen3_next"}) {
+    json config = with(config_of_family(family), {{"num_hidden_layers", max_layers + 1}});
+    if (config.contains("layer_types")) {
+      config.erase("layer_types");
+      config["full_attention_interval"] = 4;
+    }
+    CAPTURE(family);
+    const std::string line = error_of(config);
+    CHECK(line.find("config.json: ") == 0);
+    CHECK(line.find("layers is 129; expected ") != std::string::npos);
+    CHECK(line.find("128") != std::string::npos);
+    CHECK(line.find('\n') == std::string::npos);
+    const Expected<ModelDescription> planned = describe_hf_config(config, nullptr, "config.json");
+    REQUIRE_FALSE(planned);
+    CHECK(planned.error().line() == "config.json: num_hidden_layers is 129; expected at most 128");
+    config["num_hidden_layers"] = max_layers;
+    CHECK(error_of(config) == "none");
+  }
+}
+
 TEST_CASE("Qwen3-Next's sizes are read as its class reads them") {
   json next = json::parse(R"({"attention_bias": false, "bos_token_id": 151643, "decoder_sparse_step": 1,
     "eos_token_id": 151645, "full_attention_interval": 4, "head_dim": 256, "hidden_act": "silu", "hidden_size": 2048,
@@ -251,13 +359,11 @@ TEST_CASE("Qwen3-Next's values that no decoder can have are refused by name") {
       {{{"linear_num_value_heads", 5}},
        "5 value heads cannot share 2 key heads; expected a number of value heads that the key heads divide"},
       {{{"linear_key_head_dim", nullptr}}, "linear_key_head_dim is missing; expected a whole number from 1 to 262144"},
-      {{{"layer_types", {"linear_attention"}}},
-       "layer_types is no such list; expected linear_attention or full_attention for each of 4 layers"},
+      {{{"layer_types", {"linear_attention"}}}, "layer_types has 1 entries; expected 4"},
       {{{"layer_types", {"linear_attention", "sliding_attention", "full_attention", "full_attention"}}},
-       "layer_types names '\"sliding_attention\"'; expected linear_attention or full_attention for each of 4 layers"},
+       "layer_types holds 'sliding_attention'; expected linear_attention or full_attention"},
       {{{"layer_types", nullptr}},
-       "layer_types and full_attention_interval are missing; expected linear_attention or full_attention for each of 4 "
-       "layers"},
+       "layer_types is missing; expected the attention of each layer, or full_attention_interval"},
       {{{"layer_types", nullptr}, {"full_attention_interval", 0}},
        "full_attention_interval is 0; expected a whole number from 1 to 262144"},
       {{{"layer_types", nullptr}, {"full_attention_interval", 1}},
@@ -378,12 +484,14 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
        "config.json: rope_parameters: partial_rotary_factor is below 1; expected heads that are rotated whole"},
       {"qwen2",
        {{"use_sliding_window", true}, {"sliding_window", 64}, {"layer_types", {"full_attention"}}},
-       "config.json: layer_types is no such list; expected full_attention or sliding_attention for each of 2 layers"},
+       "config.json: layer_types has 1 entries; expected 2"},
       {"qwen2",
        {{"use_sliding_window", true}, {"sliding_window", 64}, {"layer_types", {"full_attention", "linear_attention"}}},
-       "config.json: layer_types names '\"linear_attention\"'; expected full_attention or sliding_attention for each "
-       "of "
-       "2 layers"},
+       "config.json: layer_types holds 'linear_attention'; expected full_attention or sliding_attention"},
+      {"llama",
+       {{"model_type", "mistral"}, {"sliding_window", 64}, {"layer_types", {"sliding_attention", "full_attention"}}},
+       "config.json: layer_types differs from sliding_window; expected the same windows: the class of mistral does not "
+       "read layer_types"},
       {"deepseek_v3", {{"attention_bias", true}}, "config.json: attention_bias is true; expected false"},
       {"deepseek_v3",
        {{"num_key_value_heads", 2}},
@@ -450,12 +558,12 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
       {"llama", {{"attention_bias", 1}}, "config.json: attention_bias is 1; expected true or false"},
       {"llama",
        {{"model_type", "gpt2"}},
-       "config.json: model_type is 'gpt2'; expected deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, "
-       "qwen2, qwen3, qwen3_5_text or qwen3_next"},
+       "config.json: model_type is 'gpt2'; expected deepseek_v2, deepseek_v3, glm4_moe, kimi_k2, llama, "
+       "mistral, mixtral, opt, qwen2, qwen3, qwen3_5_moe_text, qwen3_5_text or qwen3_next"},
       {"llama",
        {{"model_type", nullptr}},
-       "config.json: model_type is missing; expected deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, "
-       "qwen2, qwen3, qwen3_5_text or qwen3_next"},
+       "config.json: model_type is missing; expected deepseek_v2, deepseek_v3, glm4_moe, kimi_k2, llama, "
+       "mistral, mixtral, opt, qwen2, qwen3, qwen3_5_moe_text, qwen3_5_text or qwen3_next"},
       // What sluice-compare simulates but the decoder cannot compute: programs that compute do not offer it.
       {"llama", {{"torch_dtype", "int8"}}, "config.json: torch_dtype is 'int8'; expected float32, float16 or bfloat16"},
       {"llama",
@@ -463,8 +571,8 @@ TEST_CASE("features that would be computed wrongly are refused by name") {
        "config.json: dtype is 'float8_e4m3fn'; expected float32, float16 or bfloat16"},
       {"mixtral",
        {{"model_type", "qwen3_moe"}, {"num_experts", 4}, {"moe_intermediate_size", 8}},
-       "config.json: model_type is 'qwen3_moe'; expected deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, "
-       "qwen2, qwen3, qwen3_5_text or qwen3_next"},
+       "config.json: model_type is 'qwen3_moe'; expected deepseek_v2, deepseek_v3, glm4_moe, kimi_k2, llama, "
+       "mistral, mixtral, opt, qwen2, qwen3, qwen3_5_moe_text, qwen3_5_text or qwen3_next"},
   };
   for (const auto& row : wrong) CHECK(error_of(with(config_of_family(row.family), row.changes)) == row.error);
 }

@@ -125,6 +125,28 @@ inline void check_agrees(const MadeModel& model, const std::vector<std::int32_t>
   }
 }
 
+/// Weights that lie anywhere, as the images of layers.
+inline MadeModel made_of(const ModelWeights& weights) {
+  MadeModel made{family_config("llama2"), ElementType::f32};
+  made.weights = weights;
+  made.images.clear();
+  for (int layer = 0; layer < weights.config.shape.layers; ++layer) {
+    MadeModel::Image image(static_cast<std::size_t>(weights.layout.bytes.count()));
+    const std::vector<TensorPlace>& places = weights.layout_at(layer).places;
+    for (std::size_t i = 0; i < places.size(); ++i)
+      std::copy_n(weights.layers[static_cast<std::size_t>(layer)][i], places[i].bytes(),
+                  image.begin() + places[i].offset);
+    made.images.push_back(std::move(image));
+  }
+  return made;
+}
+
+inline std::vector<std::vector<float>> logits_of(const MadeModel& model, const std::vector<std::int32_t>& tokens) {
+  const auto decoder = make_decoder(model.weights, Tokens{block_tokens}, 2);
+  SequenceKv kv{model.weights.config, static_cast<int>(tokens.size())};
+  return pass(*decoder, model, kv, tokens, 0);
+}
+
 /// The largest difference between two tokens' logits.
 inline double apart(const Vector& a, const Vector& b) {
   double most = 0;

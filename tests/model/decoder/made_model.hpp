@@ -78,6 +78,18 @@ inline DecoderConfig family_config(const std::string& family) {
                       .groups = 3,
                       .groups_per_token = 2,
                       .group_scores = 2};
+  } else if (family == "glm4_moe") { // GLM-4.5's, with DeepSeek-V3's experts
+    config = family_config("deepseek_experts");
+    config.shape.kv_heads = 2;
+    config.shape.latent = {};
+    config.shape.rotated = 8;
+    config.neighbours_rotate = false;
+    config.qkv_bias = config.query_key_norm = true;
+    config.rope_theta = 1000000;
+  } else if (family == "qwen3_5_experts") {
+    config = family_config("qwen3_next_experts");
+    config.joint_states = false;
+    config.shape.dense = {};
   } else if (family == "qwen3_next") {
     config = family_config("qwen3_5");
     config.joint_states = true;

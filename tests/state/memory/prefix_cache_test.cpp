@@ -34,6 +34,7 @@ class PlainCache {
     while (n < keys.size() && by_key_.count(keys[n]) > 0) ++n;
     return n;
   }
+  bool has(BlockKey key) const { return by_key_.count(key) > 0; }
   std::size_t held(const std::vector<BlockKey>& keys) const {
     return static_cast<std::size_t>(
         std::count_if(keys.begin(), keys.end(), [this](BlockKey key) { return holders(by_key_.at(key)) > 0; }));
@@ -134,9 +135,10 @@ TEST_CASE("a key stays with the first block that had it") {
 TEST_CASE("random requests: found, held and free blocks agree with the plain reference") {
   Random random(5);
   std::size_t all_found = 0;
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 60; ++round) {
     const auto size = static_cast<int>(random.below(60) + 8);
-    PrefixCache cache(TokenBlocks{size});
+    const bool each = round % 2 == 1;
+    PrefixCache cache(TokenBlocks{size}, each);
     PlainCache plain(size);
     struct Request {
       std::vector<BlockKey> keys;
@@ -144,17 +146,20 @@ TEST_CASE("random requests: found, held and free blocks agree with the plain ref
       std::vector<int> plain;
     };
     std::vector<Request> requests(12);
-    for (Request& request : requests) { // some share a prefix
-      request.keys = keys_of(random.below(3), random.below(6) + 1);
-      BlockKey key = request.keys.back();
-      for (std::uint64_t i = random.below(8); i > 0; --i) request.keys.push_back(key = next_key(key, random()));
-    }
+    const auto some_keys = [&random] { // many share a prefix, and part at one of its blocks
+      std::vector<BlockKey> keys = keys_of(random.below(3), random.below(6) + 1);
+      BlockKey key = keys.back();
+      for (std::uint64_t i = random.below(8); i > 0; --i) keys.push_back(key = next_key(key, random.below(2)));
+      return keys;
+    };
+    for (Request& request : requests) request.keys = some_keys();
     for (int step = 0; step < 500; ++step) {
       Request& request = requests[random.below(requests.size())];
       const std::vector<BlockKey>& keys = request.keys;
       if (!request.table.blocks.empty() && random.below(3) == 0) {
         cache.release(request.table);
         plain.release(request.plain);
+        request.keys = some_keys();
       } else if (request.table.blocks.empty()) {
         const std::size_t found = cache.find(keys);
         REQUIRE(found == plain.find(keys));
@@ -177,7 +182,11 @@ TEST_CASE("random requests: found, held and free blocks agree with the plain ref
         cache.seal(request.table, full);
       }
       REQUIRE(cache.free() == TokenBlocks{plain.free()});
-      for (const Request& each : requests) REQUIRE(cache.find(each.keys) == plain.find(each.keys));
+      for (const Request& one : requests) {
+        REQUIRE(cache.find(one.keys) == plain.find(one.keys));
+        for (const BlockKey key : one.keys)
+          if (each) REQUIRE(cache.has(key) == plain.has(key));
+      }
     }
   }
   CHECK(all_found > 500); // otherwise the test would check little

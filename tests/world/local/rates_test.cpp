@@ -12,12 +12,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
+#include <set>
 #include <span>
-#include <thread>
 #include <utility>
+#include <vector>
 
 using namespace sluice;
 
@@ -39,7 +41,15 @@ TEST_CASE("rates are measured with the decoder's own layers, for one row and for
 
 namespace {
 
-/// Layers of one kind take at least 8 ms. Counts the layers that do not have the weights of their kind.
+/// A clock that moves only when a layer of `SlowKind` says so.
+struct LayerClock {
+  static inline Seconds now{0};
+  Seconds begin = now;
+  [[nodiscard]] Seconds elapsed() const { return now - begin; }
+};
+
+/// Layers of one kind take 8 ms of LayerClock, and others no time. Counts the layers that do not have the weights of
+/// their kind.
 class SlowKind final : public Decoder {
  public:
   SlowKind(const ModelWeights& weights, LayerKind slow) : weights_(weights), config_(weights.config), slow_(slow) {}
@@ -51,7 +61,7 @@ class SlowKind final : public Decoder {
     wrong += layer.convolution.empty() == kind.state;
     wrong += std::memcmp(layer.attention_norm.row(0), weights_.layers[static_cast<std::size_t>(at)][0],
                          static_cast<std::size_t>(layer.attention_norm.row_bytes())) != 0;
-    if (kind == slow_) std::this_thread::sleep_for(std::chrono::milliseconds(8));
+    if (kind == slow_) LayerClock::now += Seconds{8e-3};
   }
   [[nodiscard]] std::span<float> hidden_state(int) override { return {}; }
   void logits(std::span<const int>, std::span<float>) override {}
@@ -73,13 +83,13 @@ ModelWeights mapped(const ModelWeights& weights, const sluice_test::TemporaryFol
   return *std::move(read);
 }
 
-/// Each kind's time counts as often as the model has layers of it, which is so many 8 ms.
+/// Each kind's time counts as often as the model has layers of it, which is so many 8 ms: no more and no less.
 void check_mean(const ModelWeights& weights, Seconds (*mean)(const ModelWeights&, SlowKind&)) {
   for (const LayersOfKind& slow : layers_by_kind(weights.config)) {
     CAPTURE(slow.kind.number());
     SlowKind decoder{weights, slow.kind};
-    const double least = 8e-3 * static_cast<double>(slow.layers.size()) / weights.config.shape.layers;
-    CHECK(mean(weights, decoder).count() >= least);
+    const double expected = 8e-3 * static_cast<double>(slow.layers.size()) / weights.config.shape.layers;
+    CHECK(mean(weights, decoder).count() == doctest::Approx(expected).epsilon(1e-6));
     CHECK(decoder.wrong == 0);
   }
 }
@@ -105,9 +115,10 @@ ModelWeights small_states() {
 TEST_CASE("where layers are of several kinds, the time of a layer is the mean over all layers") {
   const auto measured = [](const ModelWeights& weights, SlowKind& decoder) {
     const LayerWork work(weights.config.shape);
-    const LocalRates rates = measure_rates(weights, decoder, {});
+    const LocalRates rates = measure_rates<LayerClock>(weights, decoder, {});
     const Seconds many{work.linear_flops(Tokens{64}).count() / rates.computing.count()};
-    return std::min(Seconds{work.weight_bytes(Tokens{1}) / rates.reading.count()}, many);
+    CHECK(work.weight_bytes(Tokens{1}) / rates.reading.count() == doctest::Approx(many.count()).epsilon(1e-6));
+    return many;
   };
   const sluice_test::TemporaryFolder routed, states;
   check_mean(tiny_delta(), measured);          // two of eight layers attend
@@ -120,7 +131,7 @@ TEST_CASE("a timer that holds few layers times each kind") {
   const auto timed = [](const ModelWeights& weights, SlowKind& decoder) {
     Expected<VirtualMemory> memory = DecoderTimer::reserve(weights, Bytes{1});
     REQUIRE(memory);
-    DecoderTimer timer(weights, decoder, Tokens{16}, *std::move(memory), Bytes{1 << 20});
+    BasicDecoderTimer<LayerClock> timer(weights, decoder, Tokens{16}, *std::move(memory), Bytes{1 << 20});
     CHECK(timer.layers() == static_cast<int>(layers_by_kind(weights.config).size()));
     TimedBatch batch;
     batch.chunk = 1;
@@ -128,6 +139,80 @@ TEST_CASE("a timer that holds few layers times each kind") {
   };
   check_mean(tiny_delta(), timed);
   check_mean(tiny_latent_experts(), timed);
+}
+
+namespace {
+
+/// Keeps the tokens of the largest batch.
+class TokensOf final : public Decoder {
+ public:
+  explicit TokensOf(const DecoderConfig& config) : config_(config) {}
+  [[nodiscard]] Bytes workspace(std::int64_t, std::int64_t) const override { return Bytes{0}; }
+  void begin(std::span<const std::int32_t> tokens, std::span<const std::int32_t>) override {
+    if (tokens.size() > most.size()) most.assign(tokens.begin(), tokens.end());
+  }
+  void layer(int, const LayerWeights&, std::span<const SequenceRows>, int, int) override {}
+  [[nodiscard]] std::span<float> hidden_state(int) override { return {}; }
+  void logits(std::span<const int>, std::span<float>) override {}
+  [[nodiscard]] const DecoderConfig& config() const override { return config_; }
+
+  std::vector<std::int32_t> most;
+
+ private:
+  const DecoderConfig& config_;
+};
+
+float number(const Matrix& of, std::int64_t row, std::int64_t column) {
+  float value = 0;
+  std::memcpy(&value, of.row(row) + column * std::int64_t{sizeof value}, sizeof value);
+  return value;
+}
+
+/// The experts whose router's scores of these tokens' embeddings are largest.
+std::set<std::int64_t> experts_of(const ModelWeights& weights, int layer, const std::vector<std::int32_t>& tokens) {
+  const detail::HeldLayers held(weights);
+  const Matrix router = held.at(layer).router;
+  std::set<std::int64_t> found;
+  for (const std::int32_t token : tokens) {
+    std::vector<double> scores(static_cast<std::size_t>(router.rows));
+    for (std::int64_t e = 0; e < router.rows; ++e)
+      for (std::int64_t i = 0; i < router.columns; ++i)
+        scores[static_cast<std::size_t>(e)] += double{number(router, e, i)} * number(weights.embedding, token, i);
+    std::vector<std::int64_t> order(scores.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+      return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
+    });
+    found.insert(order.begin(), order.begin() + weights.config.shape.experts_per_token);
+  }
+  return found;
+}
+
+} // namespace
+
+TEST_CASE("measured rows have different tokens, which pass through all experts") {
+  const ModelWeights weights = tiny_latent_experts();
+  const ModelShape& shape = weights.config.shape;
+  const auto check = [&](const std::vector<std::int32_t>& tokens) {
+    CHECK(tokens.size() == 64);
+    CHECK(std::set<std::int32_t>(tokens.begin(), tokens.end()).size() == tokens.size());
+    CHECK(*std::max_element(tokens.begin(), tokens.end()) < shape.vocabulary);
+    CHECK(*std::min_element(tokens.begin(), tokens.end()) >= 0);
+    CHECK(experts_of(weights, 1, tokens).size() == static_cast<std::size_t>(shape.experts));
+  };
+  const std::vector<std::int32_t> alike(64, 0);
+  CHECK(experts_of(weights, 1, alike).size() == static_cast<std::size_t>(shape.experts_per_token));
+  TokensOf measured{weights.config};
+  (void)measure_rates(weights, measured, {});
+  check(measured.most);
+  TokensOf timed{weights.config};
+  Expected<VirtualMemory> memory = DecoderTimer::reserve(weights, Bytes{1});
+  REQUIRE(memory);
+  DecoderTimer timer(weights, timed, Tokens{16}, *std::move(memory), Bytes{1 << 20});
+  TimedBatch batch;
+  batch.chunk = 64;
+  (void)timer.time(batch);
+  check(timed.most);
 }
 
 TEST_CASE("a stated link rate is kept; otherwise the link is as fast as copying memory") {

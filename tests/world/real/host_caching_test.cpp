@@ -57,7 +57,7 @@ std::shared_ptr<BackendWorld> simulated_world() {
 
 } // namespace host_caching
 
-TEST_CASE("a policy that loads another way than layer by layer ends the run with a sentence, if it loads anything") {
+TEST_CASE("a policy that loads beside the computation ends the run with a sentence, if it loads anything") {
   using E = With<VllmSwap, Cpu, WriteThrough>;
   for (const LoadMode mode : {LoadMode::layerwise, LoadMode::whole, LoadMode::ahead, LoadMode::beside})
     for (const bool found : {false, true}) {
@@ -66,7 +66,7 @@ TEST_CASE("a policy that loads another way than layer by layer ends the run with
       E engine = host_caching::engine_on<E>(host_caching::simulated_world(), caching);
       REQUIRE(engine.submit({.arrival = Seconds{0}, .prompt = Tokens{100}, .output = Tokens{2}, .slo = {}}, {},
                             Tokens{found ? 64 : 0}));
-      const bool runs = mode == LoadMode::layerwise || !found;
+      const bool runs = mode != LoadMode::beside || !found;
       while (engine.alive() > 0 && engine.step() == Stepped::ran) {
       }
       CHECK((engine.alive() == 0) == runs);
@@ -75,7 +75,8 @@ TEST_CASE("a policy that loads another way than layer by layer ends the run with
       CHECK(engine.status().error().where.find("WriteThrough") != std::string::npos);
       CHECK(engine.status().error().what ==
             std::string{"reuse() loads by LoadMode::"} + name(mode) + " on a real-time backend");
-      CHECK(engine.status().error().expected == "LoadMode::layerwise: its host's KV comes layer by layer");
+      CHECK(engine.status().error().expected ==
+            "another LoadMode: its host's KV comes before the request computes, or layer by layer");
     }
 }
 
@@ -98,6 +99,30 @@ struct Half : WriteThrough {
 };
 
 } // namespace host_caching
+
+TEST_CASE("a policy that feeds a disk with less than is written runs where there is none") {
+  using World = WorldOf<BasicSimulated<Roofline>>;
+  struct WithDisk : World {
+    using World::World;
+    [[nodiscard]] bool has_disk() const override { return disk; }
+    bool disk = true;
+  };
+  using E = With<VllmSwap, Cpu, BasicWriteThrough<Writes::behind, Feed::used_again>>;
+  const Server server{llama3_8b(), *find_device("h100"), TokenBlocks{1'000}, {}};
+  const auto from = configure<VllmSwap>(server);
+  for (const bool disk : {false, true}) {
+    const auto world = std::make_shared<WithDisk>(BasicSimulated<Roofline>{from.cost});
+    world->disk = disk;
+    const auto engine = E::make({.limits = from.limits,
+                                 .geometry = from.geometry,
+                                 .device_blocks = from.device_blocks,
+                                 .host_blocks = from.host_blocks,
+                                 .cost = from.cost,
+                                 .backend = Cpu{world}});
+    CHECK(static_cast<bool>(engine) == !disk);
+    if (disk) CHECK(engine.error().what.find("disk") != std::string::npos);
+  }
+}
 
 TEST_CASE("an engine says before a disk is read how much a request would load") {
   using E = With<VllmSwap, Cpu, host_caching::Half>;

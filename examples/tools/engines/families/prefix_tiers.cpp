@@ -7,27 +7,27 @@
 namespace engines {
 
 System vllm_offload() {
-  return simulated_entry<sluice::VllmOffload>("VllmOffload", "vLLM's offloading connector: requests wait for loads");
+  return entry<sluice::VllmOffload>("VllmOffload", "vLLM's offloading connector: requests wait for loads");
 }
 System lmcache() {
-  return simulated_entry<sluice::Lmcache>("Lmcache",
+  return entry<sluice::Lmcache>("Lmcache",
                                           "LMCache: prompts' chunks of 256 tokens, written and loaded in the step");
 }
 System hicache() {
-  return simulated_entry<sluice::HiCache>("HiCache", "SGLang's HiCache: written behind, loaded layer by layer");
+  return entry<sluice::HiCache>("HiCache", "SGLang's HiCache: written behind, loaded layer by layer");
 }
 System hicache_back() {
-  return simulated_entry<sluice::HiCacheBack>("HiCacheBack", "HiCache that writes what the device overwrites");
+  return entry<sluice::HiCacheBack>("HiCacheBack", "HiCache that writes what the device overwrites");
 }
 System hicache_if_faster() {
-  return simulated_entry<sluice::HiCacheIfFaster>("HiCacheIfFaster", "HiCache that loads what is slower to compute");
+  return entry<sluice::HiCacheIfFaster>("HiCacheIfFaster", "HiCache that loads what is slower to compute");
 }
 System hicache_within_slos() {
-  return simulated_entry<sluice::HiCacheWithinSlos>("HiCacheWithinSlos",
+  return entry<sluice::HiCacheWithinSlos>("HiCacheWithinSlos",
                                                     "HiCache that loads what keeps TTFT and everybody's TBT");
 }
 System kvbm() {
-  return simulated_entry<sluice::Kvbm>("Kvbm", "Dynamo's KVBM: to the host, and to a disk when used again");
+  return entry<sluice::Kvbm>("Kvbm", "Dynamo's KVBM: to the host, and to a disk when used again");
 }
 System mooncake_store() {
   return simulated_entry<sluice::MooncakeStore>("MooncakeStore",
@@ -38,33 +38,33 @@ System cake() {
 }
 
 System orbitflow_cached() {
-  return simulated_entry<sluice::OrbitFlowCached>("OrbitFlowCached",
+  return entry<sluice::OrbitFlowCached>("OrbitFlowCached",
                                                   "OrbitFlowPool whose host also keeps prefixes of ended requests");
 }
 
 System cached_attention() {
-  return simulated_entry<sluice::CachedAttention>("CachedAttention",
+  return entry<sluice::CachedAttention>("CachedAttention",
                                                   "CachedAttention: fetched and kept for requests that wait");
 }
 System adaptive_offload() {
-  return simulated_entry<sluice::AdaptiveOffload>("AdaptiveOffload",
+  return entry<sluice::AdaptiveOffload>("AdaptiveOffload",
                                                   "VllmOffload that pauses while first tokens are slow");
 }
 
 System continuum() {
-  return simulated_entry<sluice::Continuum>("Continuum", "Continuum: the oldest program first, its KV pinned for 2 s");
+  return entry<sluice::Continuum>("Continuum", "Continuum: the oldest program first, its KV pinned for 2 s");
 }
 
 System infercept() {
-  return simulated_entry<sluice::InferCept>("InferCept", "InferCept: preserve, swap or discard by least waste");
+  return entry<sluice::InferCept>("InferCept", "InferCept: preserve, swap or discard by least waste");
 }
 
 System kv_flow() {
-  return simulated_entry<sluice::KvFlow>("KvFlow",
+  return entry<sluice::KvFlow>("KvFlow",
                                          "KVFlow's idea: keeps and fetches what clients announce the soonest");
 }
 System hicache_hints() {
-  return simulated_entry<sluice::HiCacheHints>("HiCacheHints", "HiCache that reads what clients say of their KV");
+  return entry<sluice::HiCacheHints>("HiCacheHints", "HiCache that reads what clients say of their KV");
 }
 
 } // namespace engines

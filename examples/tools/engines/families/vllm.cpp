@@ -15,8 +15,8 @@ System vllm_swap() {
                                                                 "vLLM: preempt the newest, swap it out and in");
 }
 System vllm_prefix_caching() {
-  return simulated_entry<sluice::VllmPrefixCaching>("VllmPrefixCaching",
-                                                    "vLLM: released blocks are found until they are overwritten");
+  return entry<sluice::VllmPrefixCaching>("VllmPrefixCaching",
+                                          "vLLM: released blocks are found until they are overwritten");
 }
 System vllm_priority() {
   return entry<sluice::VllmPriority>("VllmPriority", "vLLM: by the users' priorities, preemptions included");

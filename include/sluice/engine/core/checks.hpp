@@ -31,6 +31,9 @@ namespace sluice::detail {
 /// Checks a Caching policy's `first_tier()` on a backend whose host tier evicts by `evicts`: `own` is what the policy
 /// makes of `host`. Only the order of eviction can be its own, and must be the backend's.
 [[nodiscard]] Status check_host_tier(Replacement evicts, const Tier& host, const Tier& own);
+/// The error of a Caching policy whose lower tiers get less than is written (`Feed`), on a backend with a disk, which gets
+/// all that its host gets.
+[[nodiscard]] Error feeds_otherwise();
 /// A host's memory whose capacity, rates and latency no policy has by chance.
 [[nodiscard]] Tier odd_tier(Replacement evicts);
 

@@ -67,6 +67,12 @@ namespace sluice::detail {
   return {};
 }
 
+[[gnu::cold]] SLUICE_INLINE Error feeds_otherwise() {
+  return {ErrorCode::bad_input, "engine configuration",
+          "the Caching policy feeds its disk with less than is written, and the machine's disk gets all of it",
+          "no disk, or a policy with Feed::written"};
+}
+
 [[gnu::cold]] SLUICE_INLINE Tier odd_tier(Replacement evicts) {
   return {TokenBlocks{12'347}, evicts, BytesPerSecond{7.3e9}, BytesPerSecond{5.1e9}, Seconds{1.7e-4}};
 }

@@ -131,7 +131,7 @@ SLUICE_INLINE bool commit(Core& core, Decision& decision, Draft& draft, const Po
     for (const Claim& claim : decision.claims)
       if (const RequestRow& request = core.row(claim.slot);
           request.phase != Phase::running && request.spec.session != 0)
-        table.tiers->joined(core, request.spec.session);
+        unpin_session(core, request.spec.session);
 
   // Preempted requests give up what is then missing on the device.
   const LayerBlocks needed = change.after.device - change.before.device + decision.in_flight + taken_back;

@@ -96,6 +96,15 @@ void grow(Core& core, Slot slot, Tokens tokens);
 /// A request ends: blocks that Retention parts with, and those beyond `kept` tokens, are the first whose room others
 /// take.
 void part(Core& core, Slot slot, Tokens kept, Seconds now, const PolicyCalls& policies);
+/// Whether the blocks of a request that ends may be pinned. Only its session's next request ends a pin early: without
+/// one, the client must have said how long.
+[[nodiscard]] bool may_pin(const Core& core, const RequestRow& request);
+/// A request ends: what the device keeps of it is pinned for a time, if that is not 0, without what Retention parts with
+/// and what is beyond `kept` tokens.
+void end_on_device(Core& core, Slot slot, Tokens kept, Seconds pinned, Seconds now, const PolicyCalls& policies);
+/// A session's request has joined: its pins have served. The ledger's capacity follows at the end of the commit, when
+/// the request has taken its blocks.
+void unpin_session(Core& core, std::uint32_t session);
 /// A waiting or preempted request runs from now on.
 void join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now);
 

@@ -30,9 +30,11 @@ SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, c
     geometry.moved_units = geometry.kv().movable_units();
   }
   plan.made_at_step = -1;
-  if (table.is.finds_released)
-    prefix = geometry.alike() ? PrefixReuse{TokenBlocks{kv_capacity.count() / geometry.layers}}
+  if (table.is.finds_released) {
+    const bool each = table.tiers != nullptr || table.is.parts_with; // tiers and parting requests ask for single blocks
+    prefix = geometry.alike() ? PrefixReuse{TokenBlocks{kv_capacity.count() / geometry.layers}, each}
                               : PrefixReuse{kv_capacity, geometry.kv(), table.keeps_checkpoint};
+  }
   if (table.tiers == nullptr) return;
   const CachingTable& caching = *table.caching;
   tiers = OwnedTiers(*table.tiers, below, geometry.layer_block_bytes * geometry.layers, caching.feed);

@@ -38,13 +38,19 @@ SLUICE_INLINE void rebuild(const Core& core, const Holding& from, const Holding&
   moves.arriving += std::min(states, LayerBlocks{most * (from.hidden_on_host() - target.away()).count()});
 }
 
-/// KV that the backend's host tier has crosses the link layer by layer. What the plan wants on the host stays there.
+/// KV that the backend's host tier has crosses the link as Caching says: layer by layer, before the first layer, or while
+/// the request waits. What the plan wants on the host stays there.
 SLUICE_INLINE void load_from_host(const Core& core, RequestRow& request, Moves& moves) {
   const std::int64_t blocks = request.loading.count() / core.limits.block_tokens.count();
   const LayerBlocks all{blocks * core.geometry.layers};
   moves.arriving += LayerBlocks{blocks * request.resident_layers};
   moves.to_device += all;
-  moves.streams.push_back({LayerSet::all(core.geometry.layers), static_cast<double>(blocks), {}});
+  if (request.load_mode == LoadMode::layerwise)
+    moves.streams.push_back({LayerSet::all(core.geometry.layers), static_cast<double>(blocks), {}});
+  else
+    moves.urgent_blocks += static_cast<double>(all.count());
+  if (request.load_mode == LoadMode::whole) moves.first_blocks += static_cast<double>(all.count());
+  request.waits = request.load_mode == LoadMode::ahead;
   request.loading = Tokens{0};
 }
 

@@ -101,10 +101,6 @@ struct TierCalls {
   void (*left)(Core& core, Slot slot) = nullptr;
   /// Live requests take `more` blocks of the host's memory next, which they share with the first tier: it evicts.
   void (*give_way)(Core& core, LayerBlocks more, Seconds now) = nullptr;
-  /// A session's request has joined: the session's pins have served.
-  void (*joined)(Core& core, std::uint32_t session) = nullptr;
-  /// Gives up the pin that would end the soonest. There is one.
-  void (*give_up_pin)(Core& core) = nullptr;
   /// Whether the first tier has all of these blocks.
   bool (*holds)(const Tiers& tiers, std::span<const BlockKey> keys) = nullptr;
   /// How many of these blocks, from the first on, any tier has.

@@ -109,7 +109,8 @@ SLUICE_INLINE void preempt(Core& core, Slot slot, const Decision& decision, cons
 
 SLUICE_INLINE void drop(Core& core, RequestRow& request) {
   const auto slot = static_cast<Slot>(&request - core.requests.rows.data());
-  if (request.waits) core.policies->tiers->abandon(core, slot);
+  if (request.waits && core.policies->tiers != nullptr) core.policies->tiers->abandon(core, slot);
+  request.waits = false;
   core.ledger.replace(core.footprint(request), {});
   if (core.policies->is.finds_released) {
     core.prefix.release(slot);

@@ -4,6 +4,7 @@
 
 #include "sluice/state/memory/group_prefix_cache.hpp"
 #include "sluice/state/memory/prefix_cache.hpp"
+#include "sluice/state/memory/shared_blocks.hpp"
 #include "sluice/state/view/request_row.hpp"
 
 #include <cstddef>
@@ -35,7 +36,8 @@ class PrefixReuse {
   };
 
   PrefixReuse() = default;
-  explicit PrefixReuse(TokenBlocks blocks) : cache_(blocks) {}
+  /// `each`: `finds(BlockKey)` is asked.
+  PrefixReuse(TokenBlocks blocks, bool each) : cache_(blocks, each) {}
   /// For KV in groups. `keeps`: where to keep checkpoints of states.
   PrefixReuse(LayerBlocks room, const KvBlocks& kv, bool (*keeps)(const BlockEnd&))
       : groups_(Groups{GroupPrefixCache(room, kv), {}, keeps}) {}
@@ -49,9 +51,11 @@ class PrefixReuse {
   /// only what follows. Returns whether the row changed.
   bool look_up(Slot slot, RequestRow& row, Tokens block_tokens);
   /// Not for KV in groups, which no tier has.
-  [[nodiscard]] bool finds(BlockKey key) const { return cache_.find({&key, 1}) == 1; }
+  [[nodiscard]] bool finds(BlockKey key) const { return cache_.has(key); }
   /// How many of `keys`, from the first on, can be found.
   [[nodiscard]] std::size_t finds(std::span<const BlockKey> keys) const;
+  /// Whether a prompt that begins with `keys` may find what follows them.
+  [[nodiscard]] bool may_find(std::span<const BlockKey> keys) const;
   /// The request joins: it takes the found blocks before any request takes a free block.
   void attach(Slot slot, const RequestRow& row, Tokens block_tokens);
   /// The request takes blocks for `tokens` tokens of context.
@@ -113,6 +117,29 @@ class PrefixReuse {
   /// up for its own requests' blocks differ. 0, the default, changes no key.
   void tell_apart(std::uint64_t engine) { engine_ = engine; }
 
+  // For a real backend, which has the blocks -------------------------------------------------------------------------
+
+  /// From now on the backend names blocks, of prompts and answers, and is told which are taken. `to_host`: its host
+  /// gets their content before.
+  void name_by(const BlockNames& names, bool to_host) {
+    names_ = names;
+    taken_go_to_host_ = to_host;
+  }
+  [[nodiscard]] bool named() const { return names_.of != nullptr; }
+  /// What the backend carries out; valid until a request changes. Without names it is told nothing.
+  [[nodiscard]] SharedBlocks shared() const {
+    if (!named()) return {};
+    return {this,
+            [](const void* of, Slot slot) -> SharedBlocks::Table {
+              const auto& holdings = static_cast<const PrefixReuse*>(of)->holdings_;
+              if (index(slot) >= holdings.size()) return {};
+              return {holdings[index(slot)].table.blocks, holdings[index(slot)].table.sealed};
+            },
+            taken_, taken_go_to_host_};
+  }
+  /// The backend knows of the blocks that were taken.
+  void forget_taken() { taken_.clear(); }
+
  private:
   struct Entry {
     std::vector<BlockKey> keys;
@@ -131,7 +158,7 @@ class PrefixReuse {
   };
   /// How many of `keys` can be found, and how many of those count as held.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> found_and_held(std::span<const BlockKey> keys) const;
-  /// The keys of the request's first `count` blocks. Generated blocks get keys of their own.
+  /// The keys of the request's first `count` blocks. Those that nobody names get keys of their own.
   std::span<const BlockKey> keys_of(Slot slot, std::size_t count);
 
   /// Who uses a block: a user, or `several`.
@@ -143,7 +170,6 @@ class PrefixReuse {
   [[nodiscard]] std::uint32_t use_of(BlockKey key) const;
   /// Forgets all but the first `kept`.
   void keep_users(std::size_t kept);
-  void index_users();
 
   PrefixCache cache_{TokenBlocks{0}};
   std::optional<Groups> groups_;
@@ -158,6 +184,9 @@ class PrefixReuse {
   std::vector<BlockKey> overwritten_;
   bool notes_overwritten_ = false;
   std::uint64_t engine_ = 0;
+  BlockNames names_;
+  bool taken_go_to_host_ = false;
+  std::vector<std::uint32_t> taken_; ///< since `forget_taken`, if the backend is told
 };
 
 } // namespace sluice

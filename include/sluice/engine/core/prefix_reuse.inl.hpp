@@ -43,6 +43,10 @@ SLUICE_INLINE std::size_t PrefixReuse::finds(std::span<const BlockKey> keys) con
   return groups_ ? groups_->cache.find(keys) : cache_.find(keys);
 }
 
+SLUICE_INLINE bool PrefixReuse::may_find(std::span<const BlockKey> keys) const {
+  return groups_ ? groups_->cache.may_find(keys) : cache_.find(keys) == keys.size();
+}
+
 SLUICE_INLINE void PrefixReuse::attach(Slot slot, const RequestRow& row, Tokens block_tokens) {
   Entry& entry = holdings_[index(slot)];
   const auto found = static_cast<std::size_t>(row.found_on_device().count() / block_tokens.count());
@@ -64,8 +68,12 @@ SLUICE_INLINE void PrefixReuse::extend(Slot slot, Tokens tokens, Tokens block_to
   const auto blocks = static_cast<std::size_t>(blocks_for(tokens, block_tokens).count());
   if (groups_)
     groups_->cache.extend(groups_->table(slot), static_cast<std::int64_t>(blocks));
-  else if (blocks > entry.table.blocks.size()) // a load that lost blocks on the way has left their room
-    cache_.extend(entry.table, blocks - entry.table.blocks.size(), notes_overwritten_ ? &overwritten_ : nullptr);
+  else if (const std::size_t had = entry.table.blocks.size(); blocks > had) { // a load that lost blocks on the way
+    cache_.extend(entry.table, blocks - had, notes_overwritten_ ? &overwritten_ : nullptr); // has left their room
+    if (named())
+      taken_.insert(taken_.end(), entry.table.blocks.begin() + static_cast<std::ptrdiff_t>(had),
+                    entry.table.blocks.end());
+  }
 }
 
 SLUICE_INLINE void PrefixReuse::seal(Slot slot, Tokens computed, Tokens block_tokens) {
@@ -145,10 +153,8 @@ SLUICE_INLINE void PrefixReuse::use(Slot slot, std::uint64_t user, Tokens tokens
       continue;
     }
     users_.push_back({key, user});
-    if (used_.holds(users_.size()))
-      used_.add(key, static_cast<std::uint32_t>(users_.size() - 1));
-    else
-      index_users();
+    if (!used_.holds(users_.size())) used_.grow(2 * users_.size());
+    used_.add(key, static_cast<std::uint32_t>(users_.size() - 1));
   }
 }
 
@@ -168,10 +174,6 @@ SLUICE_INLINE std::uint32_t PrefixReuse::use_of(BlockKey key) const {
 SLUICE_INLINE void PrefixReuse::keep_users(std::size_t kept) {
   users_.resize(kept);
   most_users_ = std::max(least_users, 2 * kept);
-  index_users();
-}
-
-SLUICE_INLINE void PrefixReuse::index_users() {
   used_ = KeyIndex(2 * users_.size());
   for (std::uint32_t use = 0; use < users_.size(); ++use) used_.add(users_[use].key, use);
 }
@@ -206,6 +208,7 @@ SLUICE_INLINE std::pair<std::int64_t, std::int64_t> PrefixReuse::found_and_held(
 
 SLUICE_INLINE std::span<const BlockKey> PrefixReuse::keys_of(Slot slot, std::size_t count) {
   Entry& entry = holdings_[index(slot)];
+  if (named() && entry.keys.size() < count) names_.name(names_.of, entry.id, count, entry.keys);
   while (entry.keys.size() < count) {
     BlockKey before = entry.keys.empty() ? BlockKey{} : entry.keys.back();
     if (engine_ != 0) before = next_key(before, engine_);

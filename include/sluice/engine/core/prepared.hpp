@@ -25,6 +25,9 @@ struct Prepared {
   Seconds planning{0};        ///< search time that the iteration waited for
   Seconds launched{0};        ///< when the backend started, in real time
   bool repeated = false;      ///< the last decision runs once more
+
+  /// Whether anything is computed: if all requests wait for loads, nothing is.
+  [[nodiscard]] bool computes() const { return work.tokens().count() > 0 || !work.hosted.nothing(); }
 };
 
 /// Sums up what the claims compute in this iteration.

@@ -6,6 +6,7 @@
 #include "sluice/engine/core/writers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -51,6 +52,8 @@ SLUICE_INLINE void part(Core& core, Slot slot, Tokens kept, Seconds now, const P
 SLUICE_INLINE void join(Core& core, Slot slot, const PolicyCalls& policies, Seconds now) {
   RequestRow& request = core.row(slot);
   const bool first = request.phase == Phase::waiting && request.times_preempted == 0;
+  if (first && core.policies->is.parts_with && core.prefix.named())
+    core.prefix.use(slot, user_of(request), request.spec.prompt, core.limits.block_tokens);
   if (request.phase == Phase::waiting) {
     policies.table.left_queue(policies.policies, slot, request);
     --core.requests.waiting;
@@ -86,6 +89,35 @@ SLUICE_INLINE void leave_list(Core& core, Slot slot, const PolicyCalls& policies
   }
 }
 
+SLUICE_INLINE bool may_pin(const Core& core, const RequestRow& request) {
+  if (!core.policies->is.finds_released || core.policies->caching == nullptr) return false;
+  return request.spec.session != 0 ||
+         (core.policies->caching->uses_hints.ttl && request.spec.whole(not_a_policy).hints.ttl.count() > 0);
+}
+
+SLUICE_INLINE void end_on_device(Core& core, Slot slot, Tokens kept, Seconds pinned, Seconds now,
+                                 const PolicyCalls& policies) {
+  RequestRow& request = core.row(slot);
+  const bool pins = pinned.count() > 0;
+  // A pin holds no more than is kept. Without one, Retention alone says what the device parts with.
+  if (policies.table.on_end != nullptr || (pins && kept < request.computed))
+    part(core, slot, pins ? kept : request.computed, now, policies);
+  if (!pins) return;
+  core.prefix.pin(slot, {{}, core.footprint(request).device, request.spec.session, now + pinned});
+  request.blocks = TokenBlocks{0};
+  request.slack = Tokens{0};
+}
+
+SLUICE_INLINE void unpin_session(Core& core, std::uint32_t session) {
+  for (std::size_t i = core.prefix.pins().size(); i-- > 0;)
+    if (core.prefix.pins()[i].session == session) core.ledger.replace({core.prefix.unpin(i), LayerBlocks{0}}, {});
+}
+
+SLUICE_INLINE void unpin(Core& core, std::size_t pin) {
+  core.ledger.replace({core.prefix.unpin(pin), LayerBlocks{0}}, {});
+  core.ledger.resize_device(core.ledger.device().used() + core.prefix.free(core.geometry.layers));
+}
+
 /// The session's next request may come.
 SLUICE_INLINE void answer(Core& core, const RequestRow& request, Seconds now) {
   if (core.requests.keeps_answers && request.spec.session != 0)
@@ -102,14 +134,39 @@ SLUICE_INLINE void release(Core& core, Slot slot) {
   --core.requests.alive;
 }
 
-/// The backend's host has KV for a request that has not started: Caching says how much of it the request loads.
+/// What a request finds on the device, and behind that on a real backend's host, if it has not started yet: Caching says
+/// how much of that it loads, and without a policy it loads all.
 SLUICE_INLINE bool choose_load(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
   RequestRow& request = core.row(slot);
-  if (request.on_host.count() == 0 || request.phase != Phase::waiting || request.times_preempted > 0) return false;
-  const Tokens before = request.loading;
+  const bool released = core.policies->is.finds_released;
+  if (request.on_host.count() == 0 || request.phase != Phase::waiting || request.times_preempted > 0)
+    return released && core.prefix.look_up(slot, request, core.limits.block_tokens);
+  const auto found = [](const RequestRow& row) { return std::array{row.computed, row.loading, row.slack}; };
+  const std::array before = found(request);
   load_on_joining(request, Tokens{0}); // the same question each time, whatever was answered before
-  load_on_joining(request, load_of(core, request, {.below = request.on_host}, view, policies).tokens);
-  return request.loading != before;
+  if (released) (void)core.prefix.look_up(slot, request, core.limits.block_tokens);
+  if (const Tokens below = request.on_host - request.computed; below.count() > 0) {
+    const FoundPrefix prefix{.device = request.computed, .below = below};
+    const Reuse reuse = core.policies->caching == nullptr ? Reuse{.tokens = below}
+                                                          : load_of(core, request, prefix, view, policies);
+    request.loading = reuse.tokens;
+    request.load_mode = reuse.mode;
+    request.computed += request.loading;
+    request.slack -= request.loading; // they take room like new ones
+  }
+  return found(request) != before;
+}
+
+/// Of a request of an engine without tiers.
+SLUICE_INLINE void ended_on_machine(Core& core, Slot slot, Seconds now, const PolicyCalls& policies) {
+  RequestRow& request = core.row(slot);
+  if (!may_pin(core, request)) return end_on_device(core, slot, request.computed, Seconds{0}, now, policies);
+  request.phase = Phase::ended;
+  const CachingTable& caching = *policies.table.caching;
+  const Worth worth = caching.worth(policies.policies, core.view(now), request);
+  const bool parts = caching.uses_hints.keep || caching.uses_hints.release;
+  end_on_device(core, slot, parts ? std::min(request.computed, worth.kept) : request.computed, worth.pinned, now,
+                policies);
 }
 
 } // namespace detail
@@ -148,7 +205,7 @@ SLUICE_INLINE Slot enter_request(Core& core, RequestId id, const RequestSpec& sp
   request.on_host = on_host;
   detail::load_on_joining(request, on_host); // until Caching is asked, so that Admission sees what is likely left
   if (core.policies->is.finds_released || core.policies->tiers != nullptr) core.prefix.enter(slot, id, prompt_keys);
-  if (core.policies->is.parts_with)
+  if (core.policies->is.parts_with && !core.prefix.named()) // a backend knows the tokens only after this
     core.prefix.use(slot, detail::user_of(request), spec.prompt, core.limits.block_tokens);
   core.lending.prompt_tokens += static_cast<double>(spec.prompt.count());
   ++core.lending.accepted;
@@ -218,8 +275,8 @@ SLUICE_INLINE void end_request(Core& core, Slot slot, const Draft& draft, Second
     core.prefix.use(slot, detail::user_of(core.row(slot)), core.row(slot).computed, core.limits.block_tokens);
   if (policies.table.tiers != nullptr)
     policies.table.tiers->ended(core, slot, now, policies);
-  else if (policies.table.on_end != nullptr)
-    detail::part(core, slot, core.row(slot).computed, now, policies);
+  else
+    detail::ended_on_machine(core, slot, now, policies);
   detail::release(core, slot);
   if (policies.table.is.parts_with)
     core.prefix.forget_users([&core](BlockKey key) {
@@ -275,14 +332,38 @@ SLUICE_INLINE bool grow_steadily(Core& core, std::span<const Claim> claims, std:
   return true;
 }
 
-SLUICE_INLINE void give_up_pin(Core& core) { core.policies->tiers->give_up_pin(core); }
+SLUICE_INLINE void give_up_pin(Core& core) {
+  const auto& pins = core.prefix.pins();
+  const auto first =
+      std::min_element(pins.begin(), pins.end(), [](const auto& a, const auto& b) { return a.until < b.until; });
+  detail::unpin(core, static_cast<std::size_t>(first - pins.begin()));
+}
+
+SLUICE_INLINE void unpin_expired(Core& core, Seconds now) {
+  for (std::size_t i = core.prefix.pins().size(); i-- > 0;)
+    if (core.prefix.pins()[i].until <= now) detail::unpin(core, i);
+}
+
+SLUICE_INLINE void end_load(Core& core, Slot slot) {
+  RequestRow& request = core.row(slot);
+  request.waits = false;
+  if (core.policies->is.finds_released) core.prefix.seal(slot, request.computed, core.limits.block_tokens);
+}
+
+SLUICE_INLINE void name_blocks(Core& core, const BlockNames& names) {
+  const CachingTable* const caching = core.policies->caching;
+  core.prefix.name_by(names, caching != nullptr && caching->writes == Writes::evicted);
+}
+
+SLUICE_INLINE void tell_taken(Core& core) { core.prefix.forget_taken(); }
 
 SLUICE_INLINE void let_return(Core& core, Slot slot, bool may_return) { core.row(slot).may_return = may_return; }
 
 SLUICE_INLINE void take_load(Core& core, Slot slot, const RequestRow& decided) {
   RequestRow& request = core.row(slot);
   if (decided.on_host.count() > 0 && request.phase == Phase::waiting && request.times_preempted == 0)
-    detail::load_on_joining(request, decided.loading);
+    request.computed = decided.computed, request.loading = decided.loading, request.slack = decided.slack,
+    request.load_mode = decided.load_mode;
 }
 
 namespace detail {
@@ -291,8 +372,7 @@ SLUICE_INLINE bool find_prefix(Core& core, Slot slot, const View& view, const Po
   RequestRow& request = core.row(slot);
   if (request.phase == Phase::running) return false;
   if (core.policies->tiers != nullptr) return core.policies->tiers->look_up(core, slot, view, policies);
-  if (core.policies->caching != nullptr) return choose_load(core, slot, view, policies);
-  return core.prefix.look_up(slot, request, core.limits.block_tokens);
+  return choose_load(core, slot, view, policies);
 }
 } // namespace detail
 

@@ -207,16 +207,6 @@ SLUICE_INLINE void arrive(Core& core, Seconds now, const PolicyCalls& policies) 
   tiers.arrive_by(now, awake);
 }
 
-SLUICE_INLINE void unpin(Core& core, std::size_t pin) {
-  core.ledger.replace({core.prefix.unpin(pin), LayerBlocks{0}}, {});
-  core.ledger.resize_device(core.ledger.device().used() + core.prefix.free(core.geometry.layers));
-}
-
-SLUICE_INLINE void unpin_expired(Core& core, Seconds now) {
-  for (std::size_t i = core.prefix.pins().size(); i-- > 0;)
-    if (core.prefix.pins()[i].until <= now) unpin(core, i);
-}
-
 /// One tier, and it has no room: what is written to it would only take the link's time.
 SLUICE_INLINE bool keeps_nothing(const Tiers& tiers) { return tiers.count() == 1 && tiers.store().capacity() == 0; }
 
@@ -240,14 +230,8 @@ SLUICE_INLINE void ended(Core& core, Slot slot, Seconds now, const PolicyCalls& 
   request.phase = Phase::ended;
   if (policies.table.caching->writes != Writes::evicted) offer(core, slot, core.view(now), policies);
   const HintSet uses = policies.table.caching->uses_hints;
-  // Only a session's next request ends a pin early: without one, the client must have said how long.
-  const bool may_pin =
-      core.policies->is.finds_released &&
-      (request.spec.session != 0 || (uses.ttl && request.spec.whole(not_a_policy).hints.ttl.count() > 0));
-  if (!may_pin && !uses.any()) {
-    if (policies.table.on_end != nullptr) part(core, slot, request.computed, now, policies);
-    return;
-  }
+  const bool pins = may_pin(core, request);
+  if (!pins && !uses.any()) return end_on_device(core, slot, request.computed, Seconds{0}, now, policies);
   const Worth worth = policies.table.caching->worth(policies.policies, core.view(now), request);
   const Tokens block = core.limits.block_tokens;
   const Tokens kept = uses.keep || uses.release ? std::min(request.computed, worth.kept) : request.computed;
@@ -260,14 +244,7 @@ SLUICE_INLINE void ended(Core& core, Slot slot, Seconds now, const PolicyCalls& 
     core.tiers->discard(keys.subspan(std::min(
         keys.size(), std::max(first, core.prefix.first_own(slot, user_of(request), request.computed, block)))));
   }
-  const bool pins = may_pin && worth.pinned.count() > 0;
-  // A pin holds no more than is kept. Without one, Retention alone says what the device parts with.
-  if (policies.table.on_end != nullptr || (pins && kept < request.computed))
-    part(core, slot, pins ? kept : request.computed, now, policies);
-  if (!pins) return;
-  core.prefix.pin(slot, {{}, core.footprint(request).device, request.spec.session, now + worth.pinned});
-  request.blocks = TokenBlocks{0};
-  request.slack = Tokens{0};
+  end_on_device(core, slot, kept, pins ? worth.pinned : Seconds{0}, now, policies);
 }
 
 /// A request leaves, whether it has ended or not.
@@ -281,19 +258,6 @@ SLUICE_INLINE void left(Core& core, Slot slot) {
   const std::span<const BlockKey> keys =
       core.prefix.keys_within(slot, std::max(request.computed, request.spec.prompt), block);
   tiers.computed(keys, blocks(request.computed), blocks(request.spec.prompt));
-}
-
-/// The ledger's capacity follows at the end of the commit, when the session's request has taken its blocks.
-SLUICE_INLINE void unpin_session(Core& core, std::uint32_t session) {
-  for (std::size_t i = core.prefix.pins().size(); i-- > 0;)
-    if (core.prefix.pins()[i].session == session) core.ledger.replace({core.prefix.unpin(i), LayerBlocks{0}}, {});
-}
-
-SLUICE_INLINE void give_up_pin(Core& core) {
-  const auto& pins = core.prefix.pins();
-  const auto first =
-      std::min_element(pins.begin(), pins.end(), [](const auto& a, const auto& b) { return a.until < b.until; });
-  unpin(core, static_cast<std::size_t>(first - pins.begin()));
 }
 
 SLUICE_INLINE bool find_below(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
@@ -435,7 +399,7 @@ SLUICE_INLINE double pass_idle_time(Core& core, Seconds now, double background_b
     tiers.crossed(std::min(tiers.on_link(), background_blocks), crossed);
   }
   detail::arrive(core, now, policies);
-  detail::unpin_expired(core, now);
+  unpin_expired(core, now);
   return background_blocks;
 }
 
@@ -501,8 +465,6 @@ SLUICE_INLINE const TierCalls tier_calls{
     .ended = &detail::ended,
     .left = &detail::left,
     .give_way = &detail::give_way,
-    .joined = &detail::unpin_session,
-    .give_up_pin = &detail::give_up_pin,
     .holds = [](const Tiers& tiers, std::span<const BlockKey> keys) { return tiers.store().find(keys) == keys.size(); },
     .find =
         [](const Tiers& tiers, std::span<const BlockKey> keys) {

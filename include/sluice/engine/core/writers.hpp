@@ -48,6 +48,12 @@ void copy_ahead(Core& core, std::span<const Slot> next, const PolicyCalls& polic
 
 // While policies decide: what they must see before they answer ------------------------------------------------------
 
+/// A request has what it has waited for from a backend's host.
+void end_load(Core& core, Slot slot);
+/// Records that the backend names blocks, and is told which are taken.
+void name_blocks(Core& core, const BlockNames& names);
+/// Records that the backend knows of all blocks that were taken.
+void tell_taken(Core& core);
 /// Records whether Relief lets a preempted request return.
 void let_return(Core& core, Slot slot, bool may_return);
 /// Looks up which released blocks the requests of these claims could find now, if they do not run, and asks Caching how
@@ -67,8 +73,10 @@ void let_return(Core& core, Slot slot, bool may_return);
 /// what the backend's host keeps for it.
 void take_load(Core& core, Slot slot, const RequestRow& decided);
 
-/// Gives up a pin (`Worth::pinned`), so that requests find room.
+/// Gives up the pin (`Worth::pinned`) that would end the soonest, so that requests find room. There is one.
 void give_up_pin(Core& core);
+/// Ends the pins whose time is over.
+void unpin_expired(Core& core, Seconds now);
 
 // The tiers below the device, for engines whose Caching caches (engine/caching.hpp) ----------------------------------
 

@@ -8,6 +8,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,17 @@ struct OuterTensorNames {
 
 /// The name of a layer's tensor, without the prefix. `expert` is used only for an expert's tensor.
 [[nodiscard]] std::string layer_tensor_name(const DecoderConfig& config, int layer, LayerTensor tensor, int expert);
+
+/// A tensor of all experts of a layer, which some checkpoints have instead of each expert's: one matrix after another,
+/// of an expert first `gate` and then `up`.
+struct PackedExperts {
+  std::string name; ///< without the prefix
+  std::vector<std::int64_t> shape;
+  int matrix = 0; ///< which of them is the expert's
+};
+/// Empty if no checkpoint of such a model packs this tensor.
+[[nodiscard]] std::optional<PackedExperts> packed_experts(const DecoderConfig& config, int layer, LayerTensor tensor,
+                                                          int expert);
 
 } // namespace sluice
 

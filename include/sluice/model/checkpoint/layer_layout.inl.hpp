@@ -24,11 +24,12 @@ SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, i
                                                   int expert) {
   const bool opt = config.position == PositionKind::learned;
   const std::string start = (opt ? "decoder.layers." : "layers.") + std::to_string(layer) + ".";
-  const bool latents = config.shape.has_latents(), letters = !latents && !config.shape.has_states(); // Mixtral
+  const bool latents = config.shape.has_latents(), states = config.shape.has_states();
+  const bool letters = !latents && !states && config.routing.score == RouterScore::softmax; // Mixtral
   const std::string sparse = start + (letters ? "block_sparse_moe." : "mlp.");
   const bool experts = config.mlp == MlpKind::experts && !config.kind(layer).dense;
   const auto of_expert = [&](const char* letter, const char* name) {
-    const std::string shared = latents ? "shared_experts." : "shared_expert.";
+    const std::string shared = states ? "shared_expert." : "shared_experts.";
     const std::string own = expert == config.shape.experts ? shared : "experts." + std::to_string(expert) + ".";
     return sparse + own + (letters ? letter : name) + ".weight";
   };
@@ -100,6 +101,19 @@ SLUICE_MODEL_INLINE std::string layer_tensor_name(const DecoderConfig& config, i
     return start + "self_attn.kv_b_proj.weight";
   }
   return {};
+}
+
+SLUICE_MODEL_INLINE std::optional<PackedExperts> packed_experts(const DecoderConfig& config, int layer,
+                                                                LayerTensor tensor, int expert) {
+  const ModelShape& shape = config.shape;
+  const bool packs = shape.has_states() && !config.joint_states; // Qwen3.5
+  if (!packs || expert < 0 || expert == shape.experts) return std::nullopt;
+  const std::string start = "layers." + std::to_string(layer) + ".mlp.experts.";
+  if (tensor == LayerTensor::down)
+    return PackedExperts{start + "down_proj", {shape.experts, shape.hidden, shape.moe_intermediate}, expert};
+  return PackedExperts{start + "gate_up_proj",
+                       {shape.experts, std::int64_t{2} * shape.moe_intermediate, shape.hidden},
+                       2 * expert + (tensor == LayerTensor::up ? 1 : 0)};
 }
 
 } // namespace sluice

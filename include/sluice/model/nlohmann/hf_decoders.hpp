@@ -22,6 +22,11 @@ std::vector<int> hf_windows(HfFields& fields, int layers, int window, int patter
 /// Whether `hf_decoder` knows the model type.
 bool hf_knows_decoder(std::string_view type);
 
+/// Each layer's window as the class of the type has it, 0 for all tokens; the type is one that `hf_knows_decoder`. A
+/// switch that is off ends every window; a window that the class does not use is refused, since either the type or the
+/// field is wrong.
+std::vector<int> hf_decoder_windows(HfFields& fields, int layers, std::string_view type);
+
 /// Adds the layers of a decoder whose type `hf_knows_decoder`.
 void hf_decoder(HfFields& fields, HfModules& modules, ModelDescription& model, std::string_view type);
 /// Gemma 2, 3 and 4: windows, and four norms or more in a layer.

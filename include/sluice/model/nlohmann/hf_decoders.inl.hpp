@@ -77,35 +77,6 @@ inline void keep_heads(HfModules& modules, const Heads& of, int window, KvKind w
   modules.keeps_heads(of.kv_heads, of.head_dim, of.value_dim, window, windowed);
 }
 
-/// Each layer's window, 0 for all tokens. A switch that is off ends every window; a window that the class does not use
-/// is refused, since either the type or the field is wrong.
-inline std::vector<int> decoder_windows(HfFields& fields, int layers, const DecoderForm& form) {
-  const std::string_view type = form.type;
-  const WindowUse use = form.window;
-  const bool on = fields.flag("use_sliding_window", type.rfind("qwen", 0) != 0 && type != "mimo");
-  // MistralConfig's default, and Qwen2Config's and Qwen3Config's; null is written where there is none.
-  const bool usual = type == "mistral" || (use == WindowUse::upper && fields.flag("use_sliding_window", false));
-  const int otherwise = usual && !fields.json().contains("sliding_window") ? 4096 : 0;
-  const int said = fields.size_or("sliding_window", otherwise);
-  const int window = on ? said : 0;
-  const int longest = fields.size_or("max_position_embeddings", 0, HfFields::most);
-  if (use == WindowUse::never && window > 0 && (longest == 0 || window < longest)) // a longer one changes nothing
-    fields.refuse("sliding_window is " + std::to_string(window),
-                  type.rfind("qwen", 0) == 0 || type == "mimo"
-                      ? "use_sliding_window false: which layers slide depends on the class's version"
-                      : "null: the class of " + std::string{type} + " has no window");
-  if (fields.has("layer_types") || form.pattern > 0)
-    return hf_windows(fields, layers, use == WindowUse::never ? 0 : window,
-                      form.pattern > 0 ? fields.size_or("sliding_window_pattern", form.pattern) : 0);
-  std::vector<int> windows(static_cast<std::size_t>(layers), use == WindowUse::all ? window : 0);
-  if (use == WindowUse::listed && window > 0)
-    fields.refuse("layer_types is missing", "the attention of each layer, beside a sliding_window");
-  if (use == WindowUse::upper && window > 0)
-    for (int layer = fields.size_or("max_window_layers", 28); layer < layers; ++layer) // the classes' default
-      windows[static_cast<std::size_t>(layer)] = window;
-  return windows;
-}
-
 } // namespace sluice::detail
 
 namespace sluice {
@@ -179,6 +150,34 @@ SLUICE_READERS_INLINE std::vector<int> hf_windows(HfFields& fields, int layers, 
   return windows;
 }
 
+SLUICE_READERS_INLINE std::vector<int> hf_decoder_windows(HfFields& fields, int layers, std::string_view type) {
+  using detail::WindowUse;
+  const detail::DecoderForm& form = *detail::find_decoder_form(type);
+  const WindowUse use = form.window;
+  const bool on = fields.flag("use_sliding_window", type.rfind("qwen", 0) != 0 && type != "mimo");
+  // MistralConfig's default, and Qwen2Config's and Qwen3Config's; null is written where there is none.
+  const bool usual = type == "mistral" || (use == WindowUse::upper && fields.flag("use_sliding_window", false));
+  const int otherwise = usual && !fields.json().contains("sliding_window") ? 4096 : 0;
+  const int said = fields.size_or("sliding_window", otherwise, HfFields::most);
+  const int window = on ? said : 0;
+  const int longest = fields.size_or("max_position_embeddings", 0, HfFields::most);
+  if (use == WindowUse::never && window > 0 && (longest == 0 || window < longest)) // a longer one changes nothing
+    fields.refuse("sliding_window is " + std::to_string(window),
+                  type.rfind("qwen", 0) == 0 || type == "mimo"
+                      ? "use_sliding_window false: which layers slide depends on the class's version"
+                      : "null: the class of " + std::string{type} + " has no window");
+  if (fields.has("layer_types") || form.pattern > 0)
+    return hf_windows(fields, layers, use == WindowUse::never ? 0 : window,
+                      form.pattern > 0 ? fields.size_or("sliding_window_pattern", form.pattern) : 0);
+  std::vector<int> windows(static_cast<std::size_t>(layers), use == WindowUse::all ? window : 0);
+  if (use == WindowUse::listed && window > 0)
+    fields.refuse("layer_types is missing", "the attention of each layer, beside a sliding_window");
+  if (use == WindowUse::upper && window > 0)
+    for (int layer = fields.size_or("max_window_layers", 28); layer < layers; ++layer) // the classes' default
+      windows[static_cast<std::size_t>(layer)] = window;
+  return windows;
+}
+
 SLUICE_READERS_INLINE bool hf_knows_decoder(std::string_view type) {
   return detail::find_decoder_form(type) != nullptr;
 }
@@ -210,7 +209,7 @@ SLUICE_READERS_INLINE void hf_decoder(HfFields& fields, HfModules& modules, Mode
     norm = detail::QkNorm::none;
   else if (normed != (norm != detail::QkNorm::none))
     fields.refuse(std::string{"use_qk_norm is "} + (normed ? "true" : "false"), "what the model type has");
-  const std::vector<int> windows = detail::decoder_windows(fields, layers, form);
+  const std::vector<int> windows = hf_decoder_windows(fields, layers, type);
   if (!fields.has("layer_types") && (type == "gpt_oss" || type == "ministral" || type == "olmo3" || type == "step3p7"))
     fields.refuse("layer_types is missing", "the attention of each layer");
   if (const std::vector<int> kinds = fields.numbers("attn_type_list"); !kinds.empty()) {

@@ -7,8 +7,13 @@
 #include "sluice/model/nlohmann/hf_modules.hpp"
 
 #include <string_view>
+#include <vector>
 
 namespace sluice {
+
+/// Which layers keep a state of the gated delta rule: those that `layer_types` calls "linear_attention" (the others are
+/// "full_attention"), or else all but every `full_attention_interval`-th.
+std::vector<bool> hf_state_layers(HfFields& fields, int layers);
 
 /// Qwen3-Next, Qwen3.5 and Qwen3.6: the gated delta rule in three of four layers, gated attention in the fourth.
 void hf_gated_delta(HfFields& fields, HfModules& modules, ModelDescription& model, std::string_view type);

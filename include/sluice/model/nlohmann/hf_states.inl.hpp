@@ -53,6 +53,27 @@ inline void add_mamba(HfModules& modules, const Mamba& of, int element_bytes, co
 
 namespace sluice {
 
+SLUICE_READERS_INLINE std::vector<bool> hf_state_layers(HfFields& fields, int layers) {
+  std::vector<bool> linear(static_cast<std::size_t>(layers), true);
+  const bool repeats = fields.has("full_attention_interval");
+  if (const std::vector<std::string> types = fields.texts("layer_types"); !types.empty()) {
+    if (types.size() != linear.size())
+      return fields.refuse("layer_types has " + std::to_string(types.size()) + " entries", std::to_string(layers)),
+             linear;
+    for (std::size_t l = 0; l < types.size(); ++l) {
+      if (types[l] != "linear_attention" && types[l] != "full_attention")
+        fields.refuse("layer_types holds '" + excerpt(types[l]) + "'", "linear_attention or full_attention");
+      linear[l] = types[l] == "linear_attention";
+    }
+  } else if (repeats) {
+    const int interval = fields.size("full_attention_interval");
+    for (int l = 0; l < layers; ++l) linear[static_cast<std::size_t>(l)] = (l + 1) % interval != 0;
+  } else {
+    fields.refuse("layer_types is missing", "the attention of each layer, or full_attention_interval");
+  }
+  return linear;
+}
+
 SLUICE_READERS_INLINE void hf_gated_delta(HfFields& fields, HfModules& modules, ModelDescription& model,
                                           std::string_view type) {
   constexpr ModuleClass attention = ModuleClass::attention;
@@ -72,20 +93,7 @@ SLUICE_READERS_INLINE void hf_gated_delta(HfFields& fields, HfModules& modules, 
   // The rule is computed in f32, and the class keeps its state so.
   const int state_bytes = detail::state_element_bytes(fields, "mamba_ssm_dtype", 4);
   const int f32 = next ? 0 : 4; // Qwen3.5 stores A_log and the gated norm in f32
-  std::vector<bool> linear(static_cast<std::size_t>(layers), true);
-  const int interval = fields.size_or("full_attention_interval", 0);
-  if (const std::vector<std::string> types = fields.texts("layer_types"); !types.empty()) {
-    if (types.size() != linear.size()) return fields.refuse("layer_types has another length", "one a layer");
-    for (std::size_t l = 0; l < types.size(); ++l) {
-      if (types[l] != "linear_attention" && types[l] != "full_attention")
-        fields.refuse("layer_types holds '" + excerpt(types[l]) + "'", "linear_attention or full_attention");
-      linear[l] = types[l] == "linear_attention";
-    }
-  } else if (interval > 0) {
-    for (int l = 0; l < layers; ++l) linear[static_cast<std::size_t>(l)] = (l + 1) % interval != 0;
-  } else {
-    fields.refuse("layer_types is missing", "the attention of each layer, or full_attention_interval");
-  }
+  const std::vector<bool> linear = hf_state_layers(fields, layers);
   std::vector<bool> sparse(static_cast<std::size_t>(layers), false);
   HfExperts experts;
   int shared = 0;

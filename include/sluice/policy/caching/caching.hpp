@@ -23,8 +23,8 @@ struct FoundPrefix {
   /// How long the tiers' own channels would take from now on, with what is under way: to deliver `below`, beside the
   /// device's link; and to bring `lower` to the first tier, before they cross the link.
   Seconds below_time{0}, lower_time{0};
-  /// A real backend has the tiers: what is loaded comes in the request's first iteration, layer by layer. An answer
-  /// with another `Reuse::mode` ends the run with a sentence. `lower` is on its disk, and only there when the request
+  /// A real backend has the tiers: an answer that loads beside the computation (`LoadMode::beside`) ends the run with a
+  /// sentence. `lower` is on its disk, and only there when the request
   /// arrives: what is fetched then is in `below` when the request is asked again. `lower_time` is what the disk's
   /// latest reads make expect, 0 before the first; `lower_wait` is the part of it before the disk comes to `lower`.
   /// What would arrive after `Reuse::patience` is not fetched.

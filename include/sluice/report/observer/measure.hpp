@@ -7,6 +7,7 @@
 #include "sluice/report/observer/summary.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace sluice {
 
@@ -33,6 +34,8 @@ struct LatencyDistributions {
 /// cancelled one when its user left, or with its last token. Rejected: waits instead of counts, which do not grow for
 /// the newest requests if a system lets the oldest ones starve.
 [[nodiscard]] double queue_grows(const Summary::State& state);
+/// The same of all requests' arrivals and the ends of those that ended, in any order.
+[[nodiscard]] double queue_grows(std::vector<Seconds> arrivals, std::vector<Seconds> ends);
 inline constexpr std::size_t least_for_growth = 40;
 
 namespace detail {

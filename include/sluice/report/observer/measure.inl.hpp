@@ -35,6 +35,10 @@ SLUICE_INLINE double queue_grows(const Summary::State& state) {
     const bool has_end = request.started() || request.outcome == Outcome::cancelled;
     ends.push_back(has_end ? request.last : request.arrival);
   }
+  return queue_grows(std::move(arrivals), std::move(ends));
+}
+
+SLUICE_INLINE double queue_grows(std::vector<Seconds> arrivals, std::vector<Seconds> ends) {
   if (arrivals.size() < least_for_growth) return Metrics::absent;
   std::sort(arrivals.begin(), arrivals.end());
   std::sort(ends.begin(), ends.end());

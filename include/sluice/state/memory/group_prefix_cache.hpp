@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -68,6 +69,9 @@ class GroupPrefixCache {
 
   /// The most blocks, from the first of `keys` on, of which every group has what later tokens read.
   [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const;
+  /// Whether more than `keys` may be found of a prompt that begins with them: growing groups have all of them. Windows
+  /// and states do not say, since what they have later is enough.
+  [[nodiscard]] bool may_find(std::span<const BlockKey> keys) const;
   /// By how many blocks a request with this prefix, which can be found, needs less room than its length says: the room
   /// of `t` blocks less those of growing groups that requests hold is at most that of `t` less this many blocks, for
   /// every `t` above the prefix, and grows by the same with each further block. So no block of a window is left out.

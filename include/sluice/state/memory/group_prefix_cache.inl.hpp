@@ -52,6 +52,10 @@ SLUICE_INLINE std::size_t GroupPrefixCache::find(std::span<const BlockKey> keys)
   return static_cast<std::size_t>(found);
 }
 
+SLUICE_INLINE bool GroupPrefixCache::may_find(std::span<const BlockKey> keys) const {
+  return known(keys) >= std::ssize(keys) / cycle_ * cycle_;
+}
+
 SLUICE_INLINE std::int64_t GroupPrefixCache::held(std::span<const BlockKey> keys) const {
   const auto count = static_cast<std::int64_t>(keys.size());
   if (!grows_) return 0;

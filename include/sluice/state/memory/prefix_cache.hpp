@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -42,21 +43,8 @@ class KeyIndex {
   }
   /// Begins to load what `find` needs.
   void prefetch(BlockKey key) const { __builtin_prefetch(&slots_[home(tag(key))]); }
-  /// Adds a key unless it is there. Returns whether it was added.
-  template <class KeyOf>
-  bool add_new(BlockKey key, std::uint32_t block, KeyOf&& key_of) {
-    std::size_t at = home(tag(key));
-    for (; slots_[at].block != nobody; at = after(at))
-      if (slots_[at].tag == tag(key) && key_of(slots_[at].block) == key) return false;
-    slots_[at] = {block, tag(key)};
-    return true;
-  }
   /// Adds a key that is not there.
-  void add(BlockKey key, std::uint32_t block) {
-    std::size_t at = home(tag(key));
-    while (slots_[at].block != nobody) at = after(at);
-    slots_[at] = {block, tag(key)};
-  }
+  void add(BlockKey key, std::uint32_t block) { place({block, tag(key)}); }
   /// Removes the key of `block`, which is there.
   void remove(BlockKey key, std::uint32_t block) {
     std::size_t hole = home(tag(key));
@@ -73,12 +61,25 @@ class KeyIndex {
   [[nodiscard]] std::size_t bytes() const { return slots_.capacity() * sizeof(Slot); }
   /// Whether it has room for this many blocks.
   [[nodiscard]] bool holds(std::size_t most) const { return places(most) <= slots_.size(); }
+  /// Makes room for this many blocks, and keeps those that it has. Needs no keys: an entry's place follows from its
+  /// tag.
+  void grow(std::size_t most) {
+    KeyIndex larger(most);
+    for (const Slot& slot : slots_)
+      if (slot.block != nobody) larger.place(slot);
+    *this = std::move(larger);
+  }
 
  private:
   struct Slot {
     std::uint32_t block = nobody;
     std::uint32_t tag = 0;
   };
+  void place(const Slot& slot) {
+    std::size_t at = home(slot.tag);
+    while (slots_[at].block != nobody) at = after(at);
+    slots_[at] = slot;
+  }
   static std::size_t places(std::size_t most) { return 2 * most + most / 2 + 2; }
   static std::uint32_t tag(BlockKey key) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(key) >> 32); }
   /// Keys are hashes: the upper half, scaled to the table's size, is as good as a remainder and cheaper.
@@ -120,7 +121,12 @@ template <class Holders, class Size>
 /// A preempted request finds its blocks that were not overwritten in between; without that, the recorded run recomputes
 /// for 5 % longer (docs/fidelity.md).
 ///
-/// Every operation costs O(blocks it touches). After construction only a growing table allocates.
+/// A block that was computed behind another one is found through that one (`Block::next`), so the index has only the
+/// first block of each prompt, and the blocks at which prompts that begin alike part. It is small: a fleet has one for
+/// each of its engines, and indices of all blocks do not fit in a processor's caches together. So keys are looked up
+/// from a prompt's first one on. For a cache that must find single keys (`has`), the index has all blocks.
+///
+/// Every operation costs O(blocks it touches). After construction only a growing table or index allocates.
 class PrefixCache {
  public:
   /// The blocks of one request, in the order of its tokens.
@@ -129,14 +135,17 @@ class PrefixCache {
     std::size_t sealed = 0; ///< how many blocks, from the first, are full and can be found
   };
 
-  explicit PrefixCache(TokenBlocks blocks);
+  /// `each`: a key can be found without those before it.
+  explicit PrefixCache(TokenBlocks blocks, bool each = false);
 
   [[nodiscard]] TokenBlocks free() const { return TokenBlocks{free_}; }
   /// Makes it have this many blocks, at least those that are held. The longest released go first, with their content.
   void resize(TokenBlocks total);
 
-  /// How many of `keys`, from the first on, can be found.
-  [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const;
+  /// How many of `keys`, a prompt's from its first one on, can be found.
+  [[nodiscard]] std::size_t find(std::span<const BlockKey> keys) const { return find_held(keys).blocks; }
+  /// Whether this key can be found, in a cache that finds each.
+  [[nodiscard]] bool has(BlockKey key) const;
   struct Found {
     std::size_t blocks = 0;
     std::size_t held = 0; ///< those of them that a request holds: they take no room
@@ -167,13 +176,19 @@ class PrefixCache {
  private:
   static constexpr std::uint32_t nobody = KeyIndex::nobody;
 
+  /// How a block is found.
+  enum Place : std::uint32_t { nowhere, behind, indexed }; // behind: through the `next` of a block that can be found
   struct Block {
+    BlockKey key{};
     std::uint32_t before = 0; ///< in the queue of free blocks, a ring through `ends()`
     std::uint32_t after = 0;
-    std::int32_t holders = 0;
-    bool findable = false;
-    BlockKey key{};
+    std::uint32_t next = nobody; ///< was computed behind it, unless it has another key now
+    std::uint32_t holders : 30 = 0;
+    std::uint32_t place : 2 = nowhere;
+
+    [[nodiscard]] bool findable() const { return place != nowhere; }
   };
+  static_assert(sizeof(Block) == 24);
 
   [[nodiscard]] std::uint32_t ends() const { return ends_; }
 
@@ -181,15 +196,23 @@ class PrefixCache {
   /// The block joins the queue behind `before`.
   void link(std::uint32_t block, std::uint32_t before);
 
-  [[nodiscard]] std::uint32_t block_of(BlockKey key) const;
+  /// The block with this key, or `nobody`. `before`: the block with the key before it, or `nobody` if there is none.
+  [[nodiscard]] std::uint32_t block_of(std::uint32_t before, BlockKey key) const;
+  /// The block with the key of the last block that `table` has sealed.
+  [[nodiscard]] std::uint32_t last_sealed(const Table& table, std::span<const BlockKey> keys) const;
+  /// A block can be found by a key that no other has, from now on.
+  void name(std::uint32_t block, BlockKey key, std::uint32_t before);
+  void to_index(std::uint32_t block);
   void forget(std::uint32_t block);
 
   std::vector<Block> blocks_;
   std::vector<std::uint32_t> gone_; ///< blocks that it had, and has no longer
-  KeyIndex index_;                  ///< of the findable blocks
+  KeyIndex index_;                  ///< of the findable blocks that are not behind another
+  std::size_t indexed_ = 0;         ///< blocks in `index_`
   std::uint32_t ends_ = 0;          ///< the entry that is both ends of the queue
   std::int64_t total_ = 0;
   std::int64_t free_ = 0;
+  bool each_ = false;
 };
 
 } // namespace sluice

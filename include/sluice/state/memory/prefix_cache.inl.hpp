@@ -10,22 +10,23 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sluice {
 
-SLUICE_INLINE PrefixCache::PrefixCache(TokenBlocks blocks)
+SLUICE_INLINE PrefixCache::PrefixCache(TokenBlocks blocks, bool each)
     : blocks_(static_cast<std::size_t>(blocks.count()) + 1),
       ends_(static_cast<std::uint32_t>(blocks.count())),
       total_(blocks.count()),
-      free_(blocks.count()) {
+      free_(blocks.count()),
+      each_(each) {
   SLUICE_ASSERT(blocks.count() >= 0, "no negative number of blocks");
   const std::uint32_t count = ends_;
   for (std::uint32_t i = 0; i <= count; ++i) { // the last of these is both ends of the queue
     blocks_[i].after = i == count ? 0 : i + 1;
     blocks_[i].before = i == 0 ? count : i - 1;
   }
-  index_ = KeyIndex(blocks_.size());
 }
 
 SLUICE_INLINE void PrefixCache::resize(TokenBlocks total) {
@@ -43,22 +44,17 @@ SLUICE_INLINE void PrefixCache::resize(TokenBlocks total) {
     link(gone_.back(), ends());
     gone_.pop_back();
   }
-  if (index_.holds(blocks_.size())) return;
-  index_ = KeyIndex(2 * blocks_.size());
-  for (std::uint32_t block = 0; block < blocks_.size(); ++block)
-    if (blocks_[block].findable) index_.add(blocks_[block].key, block);
 }
 
-SLUICE_INLINE std::size_t PrefixCache::find(std::span<const BlockKey> keys) const {
-  std::size_t found = 0;
-  while (found < keys.size() && block_of(keys[found]) != nobody) ++found;
-  return found;
+SLUICE_INLINE bool PrefixCache::has(BlockKey key) const {
+  SLUICE_ASSERT(each_, "a cache that finds each key by itself");
+  return block_of(nobody, key) != nobody;
 }
 
 SLUICE_INLINE PrefixCache::Found PrefixCache::find_held(std::span<const BlockKey> keys) const {
   Found found;
-  for (; found.blocks < keys.size(); ++found.blocks) {
-    const std::uint32_t block = block_of(keys[found.blocks]);
+  for (std::uint32_t block = nobody; found.blocks < keys.size(); ++found.blocks) {
+    block = block_of(block, keys[found.blocks]);
     if (block == nobody) break;
     found.held += blocks_[block].holders > 0 ? 1u : 0u;
   }
@@ -66,19 +62,22 @@ SLUICE_INLINE PrefixCache::Found PrefixCache::find_held(std::span<const BlockKey
 }
 
 SLUICE_INLINE void PrefixCache::add_found(std::span<const BlockKey> keys, std::vector<std::uint32_t>& blocks) const {
-  for (const BlockKey key : keys) blocks.push_back(block_of(key));
+  std::uint32_t block = nobody;
+  for (const BlockKey key : keys) blocks.push_back(block = block_of(block, key));
 }
 
 SLUICE_INLINE std::int64_t PrefixCache::freed(std::vector<std::uint32_t>& given,
                                               std::vector<std::uint32_t>& taken) const {
   return freed_of(
-      given, taken, [this](std::uint32_t block) { return blocks_[block].holders; }, [](std::uint32_t) { return 1; });
+      given, taken, [this](std::uint32_t block) { return std::int64_t{blocks_[block].holders}; },
+      [](std::uint32_t) { return 1; });
 }
 
 SLUICE_INLINE void PrefixCache::attach(Table& table, std::span<const BlockKey> keys) {
   SLUICE_ASSERT(table.blocks.empty(), "a table without blocks");
+  std::uint32_t block = nobody;
   for (const BlockKey key : keys) {
-    const std::uint32_t block = block_of(key);
+    block = block_of(block, key);
     SLUICE_ASSERT(block != nobody, "a key that can be found");
     if (blocks_[block].holders++ == 0) unlink(block);
     table.blocks.push_back(block);
@@ -90,9 +89,8 @@ SLUICE_INLINE void PrefixCache::extend(Table& table, std::size_t count, std::vec
   SLUICE_ASSERT(static_cast<std::int64_t>(count) <= free_, "as many free blocks");
   for (; count > 0; --count) {
     const std::uint32_t block = blocks_[ends()].after;
-    index_.prefetch(blocks_[blocks_[block].after].key); // of the next one
     unlink(block);
-    if (overwritten != nullptr && blocks_[block].findable) overwritten->push_back(blocks_[block].key);
+    if (overwritten != nullptr && blocks_[block].findable()) overwritten->push_back(blocks_[block].key);
     forget(block);
     blocks_[block].holders = 1;
     table.blocks.push_back(block);
@@ -101,13 +99,14 @@ SLUICE_INLINE void PrefixCache::extend(Table& table, std::size_t count, std::vec
 
 SLUICE_INLINE void PrefixCache::seal(Table& table, std::span<const BlockKey> keys) {
   SLUICE_ASSERT(keys.size() <= table.blocks.size(), "a key per block held, at most");
+  if (table.sealed >= keys.size()) return;
+  std::uint32_t before = each_ ? nobody : last_sealed(table, keys);
   for (; table.sealed < keys.size(); ++table.sealed) {
     const std::uint32_t at = table.blocks[table.sealed];
-    Block& block = blocks_[at];
-    if (block.findable || !index_.add_new(keys[table.sealed], at, [this](std::uint32_t i) { return blocks_[i].key; }))
-      continue;
-    block.key = keys[table.sealed];
-    block.findable = true;
+    const BlockKey key = keys[table.sealed];
+    std::uint32_t known = block_of(before, key);
+    if (known == nobody && !blocks_[at].findable()) name(known = at, key, before);
+    before = each_ ? nobody : known;
   }
 }
 
@@ -146,14 +145,53 @@ SLUICE_INLINE void PrefixCache::link(std::uint32_t block, std::uint32_t before) 
   ++free_;
 }
 
-SLUICE_INLINE std::uint32_t PrefixCache::block_of(BlockKey key) const {
+SLUICE_INLINE std::uint32_t PrefixCache::block_of(std::uint32_t before, BlockKey key) const {
+  if (before != nobody)
+    if (const std::uint32_t next = blocks_[before].next;
+        next != nobody && blocks_[next].key == key && blocks_[next].findable())
+      return next;
   return index_.find(key, [this](std::uint32_t block) { return blocks_[block].key; });
 }
 
+SLUICE_INLINE std::uint32_t PrefixCache::last_sealed(const Table& table, std::span<const BlockKey> keys) const {
+  if (table.sealed == 0) return nobody;
+  const std::uint32_t own = table.blocks[table.sealed - 1];
+  if (blocks_[own].findable() && blocks_[own].key == keys[table.sealed - 1]) return own;
+  std::uint32_t block = nobody; // another block had its key first
+  for (const BlockKey key : keys.first(table.sealed)) block = block_of(block, key);
+  return block;
+}
+
+SLUICE_INLINE void PrefixCache::name(std::uint32_t block, BlockKey key, std::uint32_t before) {
+  blocks_[block].key = key;
+  if (before != nobody) {
+    std::uint32_t& next = blocks_[before].next;
+    if (next == nobody || blocks_[next].place != behind) {
+      next = block;
+      blocks_[block].place = behind;
+      return;
+    }
+  }
+  to_index(block);
+}
+
+SLUICE_INLINE void PrefixCache::to_index(std::uint32_t block) {
+  if (!index_.holds(++indexed_)) index_.grow(2 * indexed_);
+  index_.add(blocks_[block].key, block);
+  blocks_[block].place = indexed;
+}
+
 SLUICE_INLINE void PrefixCache::forget(std::uint32_t block) {
-  if (!blocks_[block].findable) return;
-  blocks_[block].findable = false;
-  index_.remove(blocks_[block].key, block);
+  Block& of = blocks_[block];
+  // What was computed behind it stays findable if it becomes known again. (Or that block has another key by now and
+  // is behind another one: then it is found in both ways.)
+  if (const std::uint32_t next = std::exchange(of.next, nobody); next != nobody && blocks_[next].place == behind)
+    to_index(next);
+  if (of.place == indexed) {
+    index_.remove(of.key, block);
+    --indexed_;
+  }
+  of.place = nowhere;
 }
 
 } // namespace sluice

@@ -49,6 +49,7 @@ struct KeptKv {
   RequestId id{};
   Tokens tokens{std::numeric_limits<std::int64_t>::max()}; ///< how many of its oldest, if they have KV by then
   bool behind = false; ///< the host gets full blocks of these from now on while the link is idle, not at the end only
+  bool waited = false; ///< the next iteration begins when these have crossed
   double worth = 0;    ///< of its blocks (`Worth::score`)
   std::uint32_t session = 0;
   Seconds pins_for{0}; ///< how long its blocks stay, if no request of the session joins before

@@ -30,8 +30,10 @@ namespace sluice {
 /// took 1.7 times as long as in a run.)
 ///
 /// For a large model, only as many layers are held and timed as exceed any cache, one of each kind at least. They stand
-/// for all: a layer's time is the mean over the model's layers, each as long as those of its kind.
-class DecoderTimer final : public BatchTimer {
+/// for all: a layer's time is the mean over the model's layers, each as long as those of its kind. `Clock` is as
+/// Stopwatch.
+template <class Clock = Stopwatch>
+class BasicDecoderTimer final : public BatchTimer {
  public:
   /// Memory for the timed layers' weights: at most `most` bytes, but one layer's of each kind at least. Errors: out of
   /// memory.
@@ -45,8 +47,8 @@ class DecoderTimer final : public BatchTimer {
     return memory;
   }
   /// `memory`: from `reserve`; `most_kv`: K and V. Weights and decoder outlive this.
-  DecoderTimer(const ModelWeights& weights, Decoder& decoder, Tokens block_tokens, VirtualMemory memory,
-               Bytes most_kv = Bytes{1 << 28})
+  BasicDecoderTimer(const ModelWeights& weights, Decoder& decoder, Tokens block_tokens, VirtualMemory memory,
+                    Bytes most_kv = Bytes{1 << 28})
       : weights_(weights),
         decoder_(decoder),
         block_tokens_(block_tokens),
@@ -76,7 +78,9 @@ class DecoderTimer final : public BatchTimer {
   [[nodiscard]] BatchTimes time(const TimedBatch& batch) override {
     SLUICE_ASSERT(batch.rows() > 0 && fits(batch), "a batch with rows, that fits");
     const auto rows = static_cast<std::size_t>(batch.all_rows());
-    tokens_.assign(rows, 0);
+    tokens_.clear();
+    for (std::int64_t row = 0; row < batch.all_rows(); ++row)
+      tokens_.push_back(measured_token(row, weights_.config.shape.vocabulary));
     positions_.resize(rows);
     last_rows_.clear();
     for (int i = 0; i < batch.chunk; ++i) positions_[static_cast<std::size_t>(i)] = batch.past + i;
@@ -101,7 +105,7 @@ class DecoderTimer final : public BatchTimer {
  private:
   BatchTimes pass(const TimedBatch& batch) {
     BatchTimes times;
-    Stopwatch clock;
+    Clock clock;
     decoder_.begin(tokens_, positions_);
     times.begin = clock.elapsed();
     for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -189,5 +193,7 @@ class DecoderTimer final : public BatchTimer {
   std::vector<float> logits_;
   std::int64_t chosen_ = 0;
 };
+
+using DecoderTimer = BasicDecoderTimer<>;
 
 } // namespace sluice

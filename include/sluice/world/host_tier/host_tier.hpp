@@ -27,11 +27,11 @@
 
 namespace sluice {
 
-/// Writes the keys of the full blocks of `tokens`. A block's key covers its tokens and all before them, and `salt`:
-/// requests with other salts find none of each other's blocks. Two chains of 64 bits with different constants
-/// (splitmix64's finaliser), so that no two blocks share a key by chance.
-inline void prefix_keys(std::span<const std::int32_t> tokens, std::int64_t block_tokens, std::uint64_t salt,
-                        std::vector<RecordKey>& keys) {
+/// Adds to the keys of the first full blocks of `tokens` those of the others. A block's key covers its tokens and all
+/// before them, and `salt`: requests with other salts find none of each other's blocks. Two chains of 64 bits with
+/// different constants (splitmix64's finaliser), so that no two blocks share a key by chance.
+inline void extend_prefix_keys(std::span<const std::int32_t> tokens, std::int64_t block_tokens, std::uint64_t salt,
+                               std::vector<RecordKey>& keys) {
   const auto mix = [](std::uint64_t before, std::uint64_t value, std::uint64_t odd) {
     std::uint64_t z = (before ^ value) * odd + 0x632be59bd9b4e019U;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -39,16 +39,23 @@ inline void prefix_keys(std::span<const std::int32_t> tokens, std::int64_t block
     return z ^ (z >> 31);
   };
   constexpr std::uint64_t one = 0x9e3779b97f4a7c15U, other = 0xd1342543de82ef95U;
-  keys.clear();
-  RecordKey key{mix(0, salt, one), mix(1, salt, other)};
+  RecordKey key = keys.empty() ? RecordKey{mix(0, salt, one), mix(1, salt, other)} : keys.back();
   const auto each = static_cast<std::size_t>(block_tokens);
-  for (std::size_t at = 0; at + each <= tokens.size(); at += each) {
+  for (std::size_t at = keys.size() * each; at + each <= tokens.size(); at += each) {
     for (const std::int32_t token : tokens.subspan(at, each))
       key = {mix(key.high, static_cast<std::uint32_t>(token), one),
              mix(key.low, static_cast<std::uint32_t>(token), other)};
     keys.push_back(key);
   }
 }
+/// Writes the keys of all full blocks.
+inline void prefix_keys(std::span<const std::int32_t> tokens, std::int64_t block_tokens, std::uint64_t salt,
+                        std::vector<RecordKey>& keys) {
+  keys.clear();
+  extend_prefix_keys(tokens, block_tokens, salt, keys);
+}
+/// The key by which an engine knows a block: half as long, so whoever has the block compares its RecordKey, too.
+[[nodiscard]] inline BlockKey block_key(const RecordKey& key) { return next_key(BlockKey{key.high}, key.low); }
 
 /// Token blocks by key; each is a host block per layer. The blocks are full, so nothing ever writes to them, and a
 /// request that finds one shares it with the tier and with other requests (KvStore counts the holders): there is no
@@ -248,7 +255,6 @@ class HostTier {
     std::size_t operator()(BlockKey key) const { return static_cast<std::size_t>(key); }
   };
 
-  [[nodiscard]] static BlockKey block_key(const RecordKey& key) { return next_key(BlockKey{key.high}, key.low); }
   [[nodiscard]] std::span<const BlockKey> block_keys(std::span<const RecordKey> keys) {
     keys_.clear();
     for (const RecordKey& key : keys) keys_.push_back(block_key(key));

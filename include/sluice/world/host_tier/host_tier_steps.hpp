@@ -94,6 +94,26 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
                         salt);
 }
 
+/// A number is taken whose content goes to the host tier before it is overwritten, if the tier does not have it.
+inline void depart_taken(MachineCore& core, std::uint32_t number) {
+  ReleasedBlocks::Entry entry = core.released.take(number);
+  if (entry.device.empty()) return;
+  if (!core.tier.exists() || core.tier.holds(entry.key) || core.tier.reserve(1, 0) == 0) {
+    for (const std::int32_t block : entry.device) core.store.give_up(block);
+    return;
+  }
+  std::vector<BlockTable> tables(static_cast<std::size_t>(core.layers));
+  DepartedSequence& gone = core.sequences.depart(entry.key, std::move(entry.tokens), std::move(tables));
+  for (int layer = 0; layer < core.layers; ++layer) {
+    BlockTable& table = gone.tables[static_cast<std::size_t>(layer)];
+    table.grow(1);
+    table[0].device = entry.device[static_cast<std::size_t>(layer)];
+    table[0].tokens = static_cast<std::uint16_t>(core.block_tokens);
+    core.store.step(table[0], BlockEvent::take);
+    core.schedule.evict({BlockRef::nobody, layer, 0, gone.generation}, table[0]);
+  }
+}
+
 /// The bytes of a host block, for threads that read or write them without a copy over the link.
 using HostBlock = std::function<std::span<std::byte>(std::int32_t)>;
 
@@ -108,12 +128,15 @@ struct SettledBlock {
 template <class Added>
 void settle(MachineCore& core, Seconds now, const Added& added) {
   std::vector<DepartedSequence>& departed = core.sequences.departed();
-  for (std::size_t i = departed.size(); i-- > 0;) {
+  for (std::size_t i = 0; i < departed.size();) { // in their order: what left last is the most recent
     DepartedSequence& one = departed[i];
     bool there = true;
     for (const BlockTable& table : one.tables)
       for (const BlockRun& run : table.runs()) there = there && (!run.exists() || run.on_host());
-    if (!there && !one.lost) continue;
+    if (!there && !one.lost) {
+      ++i;
+      continue;
+    }
     const auto count = static_cast<std::int64_t>(one.keys.size());
     if (one.lost) {
       for (BlockTable& table : one.tables)
@@ -145,21 +168,23 @@ void settle(MachineCore& core, Seconds now, const Added& added) {
   }
 }
 
-/// A new sequence starts with `tokens` tokens of KV, whose blocks were kept for its request: from now on it shares them
-/// with the tier. `user`: of its request (`KeptKv::user`).
-inline void adopt(MachineCore& core, KvSequence& sequence, std::int64_t tokens, std::uint64_t user) {
+/// A new sequence starts with `tokens` tokens of KV, of which it has those of the first `before` blocks. The others' were
+/// kept for its request: from now on it shares them with the tier. `user`: of its request (`KeptKv::user`).
+inline void adopt(MachineCore& core, KvSequence& sequence, std::int64_t tokens, std::uint64_t user,
+                  std::int64_t before = 0) {
   const std::vector<RecordKey> keys = core.tier.take_kept(sequence.id);
   core.tier.note_user(keys, user);
   sequence.in_tier = static_cast<std::int64_t>(keys.size());
   const std::int64_t blocks = tokens / core.block_tokens;
-  SLUICE_ASSERT(blocks <= static_cast<std::int64_t>(keys.size()), "the tier keeps at least what `find` returned");
+  SLUICE_ASSERT(blocks == before || blocks <= static_cast<std::int64_t>(keys.size()),
+                "the tier keeps at least what `find` returned");
   for (int layer = 0; layer < core.layers; ++layer) {
     BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
     const auto host_of = [&](std::int64_t block) {
       return core.tier.blocks(keys[static_cast<std::size_t>(block)])[static_cast<std::size_t>(layer)];
     };
-    table.grow(blocks);
-    for (std::int64_t block = 0, end = 0; block < blocks; block = end) { // neighbours on the host are one run
+    if (table.size() < blocks) table.grow(blocks);
+    for (std::int64_t block = before, end = before; block < blocks; block = end) { // neighbours on the host are one run
       const std::int32_t host = host_of(block);
       for (end = block + 1; end < blocks && host_of(end) == host + static_cast<std::int32_t>(end - block);) ++end;
       table.cut(end);
@@ -167,7 +192,7 @@ inline void adopt(MachineCore& core, KvSequence& sequence, std::int64_t tokens, 
     }
   }
   sequence.computed = tokens;
-  core.tier.counts().loaded += tokens;
+  core.tier.counts().loaded += tokens - before * core.block_tokens;
 }
 
 } // namespace sluice

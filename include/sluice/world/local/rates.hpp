@@ -87,11 +87,12 @@ class HeldLayers {
 
 /// Seconds of one layer with `rows` tokens of one sequence: of each kind the fastest layer within about `budget_s`, of
 /// at least two, whose first warms up. The mean over the model's layers counts, because planners predict all alike.
-[[nodiscard]] inline double layer_time(const ModelWeights& weights, Decoder& decoder, const HeldLayers& layers,
-                                       int rows, Tokens block_tokens, double budget_s) {
+template <class Clock>
+[[nodiscard]] double layer_time(const ModelWeights& weights, Decoder& decoder, const HeldLayers& layers, int rows,
+                                Tokens block_tokens, double budget_s) {
   const auto count = static_cast<std::size_t>(rows);
-  const std::vector<std::int32_t> tokens(count, 0);
-  std::vector<std::int32_t> positions(count);
+  std::vector<std::int32_t> tokens, positions(count);
+  for (std::int64_t row = 0; row < rows; ++row) tokens.push_back(measured_token(row, weights.config.shape.vocabulary));
   std::iota(positions.begin(), positions.end(), 0);
   const TokenBlocks blocks = blocks_for(Tokens{rows}, block_tokens);
   const auto floats = static_cast<std::size_t>(kv_block_floats(weights.config.shape, block_tokens));
@@ -105,11 +106,11 @@ class HeldLayers {
   std::vector<double> best(kinds);
   constexpr std::size_t most = 6; // layers of a small model: more add no information
   decoder.begin(tokens, positions);
-  const Stopwatch all;
+  const Clock all;
   for (std::size_t done = 0; done < 2 * kinds || (done < most && all.elapsed().count() < budget_s); ++done) {
     const std::size_t kind = done % kinds, turn = done / kinds;
     const int layer = layers.held(kind, turn);
-    const Stopwatch one;
+    const Clock one;
     decoder.layer(layer, layers.at(layer), {&sequence, 1}, rows, 0);
     const double took = std::max(one.elapsed().count(), 1e-9);
     if (turn == 1 || (turn > 1 && took < best[kind])) best[kind] = took;
@@ -124,15 +125,16 @@ class HeldLayers {
 
 /// Measures the rates in at most about 0.3 s with the decoder itself, so that Roofline's prediction for a layer equals
 /// the measurement, with few rows and with many. Compile it for the same vector instructions as the decoder: it copies
-/// as the link does.
-[[nodiscard]] inline LocalRates measure_rates(const ModelWeights& weights, Decoder& decoder, const Limits& limits) {
+/// as the link does. `Clock` times the layers, as Stopwatch does.
+template <class Clock = Stopwatch>
+[[nodiscard]] LocalRates measure_rates(const ModelWeights& weights, Decoder& decoder, const Limits& limits) {
   const Stopwatch all;
   const LayerWork work(weights.config.shape);
   const detail::HeldLayers layers(weights);
   const int rows =
       static_cast<int>(std::min<std::int64_t>({limits.batch_tokens.count(), 64, weights.config.max_positions}));
-  const double one = detail::layer_time(weights, decoder, layers, 1, limits.block_tokens, 0.08);
-  const double many = detail::layer_time(weights, decoder, layers, rows, limits.block_tokens, 0.12);
+  const double one = detail::layer_time<Clock>(weights, decoder, layers, 1, limits.block_tokens, 0.08);
+  const double many = detail::layer_time<Clock>(weights, decoder, layers, rows, limits.block_tokens, 0.12);
   LocalRates rates;
   rates.reading = BytesPerSecond{work.weight_bytes(Tokens{1}) / one};
   rates.computing = FlopsPerSecond{work.linear_flops(Tokens{rows}).count() / many};

@@ -12,6 +12,7 @@
 #include "sluice/world/machine/kv_needs.hpp"
 #include "sluice/world/machine/link_schedule.hpp"
 #include "sluice/world/machine/machine_core.hpp"
+#include "sluice/world/machine/token_requests.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -153,10 +154,96 @@ inline void find_rebuilt(const MachineCore& core, ScheduledRequest& scheduled, c
 
 } // namespace detail
 
-/// Calls `leave(sequence)` for requests that are gone, restarts dropped ones, lets new ones start with what the host
-/// tier keeps for them, and evicts blocks of requests that do not compute.
+/// Whether all of a sequence's KV is on the device.
+[[nodiscard]] inline bool has_loaded(const MachineCore& core, const KvSequence& sequence) {
+  const std::int64_t held = core.blocks_of(sequence.computed);
+  return std::all_of(sequence.tables.begin(), sequence.tables.begin() + core.layers, [&](const BlockTable& table) {
+    return std::all_of(table.runs().begin(), table.runs().end(),
+                       [&](const BlockRun& run) { return run.first >= held || run.state.readable(); });
+  });
+}
+
+/// What a sequence has computed others can find by its blocks' numbers from now on, whether it stays or not.
+inline void publish(MachineCore& core, KvSequence& sequence, TokenRequests& requests) {
+  const auto full = static_cast<std::size_t>(sequence.computed / core.block_tokens);
+  const std::size_t end = std::min(full, sequence.numbers.size());
+  if (sequence.lost || sequence.published >= end) return;
+  const std::span<const RecordKey> keys = requests.keys(sequence.id, end, core.block_tokens);
+  for (; sequence.published < keys.size(); ++sequence.published) {
+    ReleasedBlocks::Entry entry{keys[sequence.published], {}, {}};
+    const auto block = static_cast<std::int64_t>(sequence.published);
+    for (int layer = 0; layer < core.layers; ++layer) {
+      const BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+      const BlockRun& run = table.runs()[table.find(block)];
+      if (!run.state.readable()) return;
+      entry.device.push_back(run.device + static_cast<std::int32_t>(block) - run.first);
+    }
+    const auto own = requests.tokens(sequence.id).subspan(static_cast<std::size_t>(block * core.block_tokens),
+                                                          static_cast<std::size_t>(core.block_tokens));
+    entry.tokens.assign(own.begin(), own.end());
+    core.released.put(sequence.numbers[sequence.published], std::move(entry));
+  }
+}
+
+namespace detail {
+
+/// A new sequence starts with the KV of its first `found` blocks, which are on the device. False: some are not, or have
+/// other tokens; then it is lost, and the engine computes it again.
+inline bool adopt_released(MachineCore& core, KvSequence& sequence, Slot slot, std::size_t found,
+                           std::span<const RecordKey> keys) {
+  std::vector<const ReleasedBlocks::Entry*> entries;
+  for (std::size_t block = 0; block < std::min(found, keys.size()); ++block)
+    if (const auto* entry = core.released.find(sequence.numbers[block], keys[block])) entries.push_back(entry);
+  for (int layer = 0; layer < core.layers; ++layer) {
+    BlockTable& table = sequence.tables[static_cast<std::size_t>(layer)];
+    table.grow(static_cast<std::int64_t>(found));
+    if (entries.size() < found) continue;
+    const auto device_of = [&](std::size_t block) { return entries[block]->device[static_cast<std::size_t>(layer)]; };
+    for (std::size_t block = 0, end = 0; block < found; block = end) { // neighbours are one run
+      const std::int32_t device = device_of(block);
+      for (end = block + 1; end < found && device_of(end) == device + static_cast<std::int32_t>(end - block);) ++end;
+      table.cut(static_cast<std::int64_t>(end));
+      core.store.share_on_device(table[table.cut(static_cast<std::int64_t>(block))], device);
+    }
+  }
+  sequence.published = found;
+  if (entries.size() == found) return true;
+  core.sequences.lose(slot, "the device does not have the prefix that it found", true);
+  return false;
+}
+
+/// A sequence joins, or grows: it takes note of its blocks' numbers, and starts with what it has found on the device and
+/// what the host tier keeps for it.
+inline void start_with_found(MachineCore& core, const SharedBlocks& shared, const RequestRow& row, Slot slot,
+                             KvSequence& sequence, TokenRequests& requests) {
+  std::int64_t found = 0;
+  if (shared.exist()) {
+    const SharedBlocks::Table table = shared.held(slot);
+    sequence.numbers.assign(table.numbers.begin(), table.numbers.end());
+    if (sequence.computed == 0 && row.computed.count() > 0 && table.sealed > 0) {
+      found = static_cast<std::int64_t>(table.sealed);
+      (void)adopt_released(core, sequence, slot, table.sealed, requests.keys(row.id, table.sealed, core.block_tokens));
+      sequence.computed = found * core.block_tokens;
+    }
+  }
+  if (!core.tier.keeps_for(row.id)) return;
+  sequence.comes_whole = row.load_mode == LoadMode::whole;
+  adopt(core, sequence, row.computed.count(), KeptKv{.id = row.id, .session = row.spec.session}.user(), found);
+}
+
+} // namespace detail
+
+/// Calls `leave(sequence)` for requests that are gone, restarts dropped ones, lets new ones start with what the device
+/// and the host tier have for them, and evicts blocks of requests that do not compute.
 template <class Leave>
-void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave) {
+void reconcile(MachineCore& core, const Iteration& iteration, TokenRequests& requests, const Leave& leave) {
+  const SharedBlocks& shared = iteration.shared;
+  if (shared.exist()) { // before a number is taken whose request has computed it in the last iteration
+    core.released.use();
+    core.sequences.for_each([&](Slot, KvSequence& sequence) { publish(core, sequence, requests); });
+    for (const std::uint32_t number : shared.taken)
+      shared.taken_go_to_host ? depart_taken(core, number) : core.released.forget(number);
+  }
   const View& view = iteration.view;
   constexpr std::uint8_t alive = 1, computing = 2, hosted = 4;
   core.marks.assign(core.sequences.slots(), 0); // by slot: a search per request would cost their square
@@ -186,8 +273,7 @@ void reconcile(MachineCore& core, const Iteration& iteration, const Leave& leave
                                                                    : detail::ComputesBy::none;
       if (sequence.computed == 0 && row.spec.session != 0) unpin_session(core, row.spec.session); // it joins
       if (row.computed.count() < sequence.computed) core.sequences.drop(sequence);
-      if (core.tier.keeps_for(row.id))
-        adopt(core, sequence, row.computed.count(), KeptKv{.id = row.id, .session = row.spec.session}.user());
+      detail::start_with_found(core, shared, row, slot, sequence, requests);
       detail::adopt_plan(core, row, sequence, computes);
       if (computes != detail::ComputesBy::host) detail::reconcile_blocks(core, row, sequence, computes);
       reconcile_hidden(core, row, sequence, computes == detail::ComputesBy::device);
@@ -209,10 +295,12 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
     SLUICE_ASSERT(row.computed.count() == sequence.computed, "the engine and the machine know of the same KV");
     scheduled.held = sequence.computed;
     scheduled.fresh = claim.tokens.count();
-    scheduled.blocks = row.blocks.count();
+    // What others hold, too, the row does not count.
+    scheduled.blocks = std::max(row.blocks.count(), static_cast<std::int64_t>(sequence.numbers.size()));
     scheduled.head = core.head_of(row);
     scheduled.samples = scheduled.fresh > 0 && claim.tokens == row.pending();
-    scheduled.whole = (sequence.preempted || sequence.leaves_host) && iteration.first_blocks > 0;
+    scheduled.whole =
+        (sequence.preempted || sequence.leaves_host || sequence.comes_whole) && iteration.first_blocks > 0;
     if (sequence.tables[0].size() < scheduled.blocks)
       for (int layer = 0; layer < core.layers; ++layer)
         sequence.tables[static_cast<std::size_t>(layer)].grow(scheduled.blocks);
@@ -221,7 +309,7 @@ void gather(MachineCore& core, const Iteration& iteration, const TokensOf& token
     scheduled.hosted = scheduled.rebuilt == 0 && is_hosted(row, claim.tokens);
     core.batch.add(scheduled);
   }
-  core.sequences.for_each([](Slot, KvSequence& sequence) { sequence.preempted = false; });
+  core.sequences.for_each([](Slot, KvSequence& sequence) { sequence.preempted = sequence.comes_whole = false; });
   for (const Slot slot : iteration.view.preempted)
     if (KvSequence* sequence = core.sequences.find(slot)) sequence->preempted = true;
   core.batch.lay_out_rows(core.setup.rebuilt.count(), tokens_of, [&core](const ScheduledRequest& scheduled) {

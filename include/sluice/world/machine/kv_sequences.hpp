@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ struct KvSequence {
   RequestId id{};
   bool present = false;
   bool preempted = false;       ///< in the previous iteration
+  bool comes_whole = false;     ///< what it loads arrives before the first layer of its first iteration
   bool leaves_host = false;     ///< the host attended it until now, and the device does from this iteration on
   std::uint64_t generation = 0; ///< changes with every drop: transfers begun for an older one belong to no sequence
   std::int64_t computed = 0;    ///< tokens that have KV in either memory (or would have, if the layer is rebuilt)
@@ -50,6 +52,8 @@ struct KvSequence {
   bool recompute = false;   ///< lost because there was no room: the engine may compute it again
   KeptKv kept;              ///< what the host tier gets of it
   Seconds pinned_until{0};  ///< its session's blocks stay there until then; 0: they may leave
+  std::vector<std::uint32_t> numbers; ///< of its blocks, if the engine shares them on the device (ReleasedBlocks)
+  std::size_t published = 0;          ///< how many of them, from the first on, others can find
   std::int64_t in_tier = 0; ///< how many of its oldest blocks the host tier had when it joined, loaded or not
 
   // What `reconcile` found, and for which plan: layers in these sets need no look until the plan changes.
@@ -85,6 +89,8 @@ struct DepartedSequence {
 
 /// Names a block while other threads work on it; it may be gone by the time it is looked up.
 struct BlockRef {
+  static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max(); ///< of blocks that no request has
+
   std::uint32_t slot = 0;
   std::int32_t layer = 0; ///< from L on: hidden states
   std::int32_t block = 0;
@@ -107,15 +113,15 @@ class KvSequences {
       one.kept = {};
       one.pinned_until = Seconds{0};
       one.in_tier = 0;
-      one.preempted = one.leaves_host = false;
+      one.preempted = one.leaves_host = one.comes_whole = false;
       one.settled_for = {};
     }
     return one;
   }
-  [[nodiscard]] KvSequence* find(Slot slot) {
-    if (index(slot) >= sequences_.size() || !sequences_[index(slot)].present) return nullptr;
-    return &sequences_[index(slot)];
+  [[nodiscard]] const KvSequence* find(Slot slot) const {
+    return has(slot) ? &sequences_[index(slot)] : nullptr;
   }
+  [[nodiscard]] KvSequence* find(Slot slot) { return has(slot) ? &sequences_[index(slot)] : nullptr; }
   /// The table of a block; null if it is gone.
   [[nodiscard]] BlockTable* table(const BlockRef& ref) {
     if (ref.slot >= sequences_.size() || sequences_[ref.slot].generation != ref.generation) return nullptr;
@@ -151,6 +157,8 @@ class KvSequences {
     one.hidden.assign(layers_, {});
     one.has_hidden = false;
     one.computed = 0;
+    one.numbers.clear();
+    one.published = 0;
     if (one.lost && !one.released) --to_release_;
     one.lost = one.released = false;
     one.look_again();
@@ -204,6 +212,15 @@ class KvSequences {
     departed_.push_back(std::move(gone));
     leave(one);
   }
+  /// Blocks that no request has go to the host, as those of one that has left.
+  DepartedSequence& depart(const RecordKey& key, std::vector<std::int32_t> tokens, std::vector<BlockTable> tables) {
+    DepartedSequence gone;
+    gone.generation = ++generations_;
+    gone.keys = {key};
+    gone.tokens = std::move(tokens);
+    gone.tables = std::move(tables);
+    return departed_.emplace_back(std::move(gone));
+  }
   [[nodiscard]] std::vector<DepartedSequence>& departed() { return departed_; }
   /// Slots that have ever had a sequence.
   [[nodiscard]] std::size_t slots() const { return sequences_.size(); }
@@ -214,6 +231,7 @@ class KvSequences {
   }
 
  private:
+  [[nodiscard]] bool has(Slot slot) const { return index(slot) < sequences_.size() && sequences_[index(slot)].present; }
   [[nodiscard]] DepartedSequence* departed(const BlockRef& ref) {
     for (DepartedSequence& one : departed_)
       if (one.generation == ref.generation) return &one;

@@ -286,11 +286,7 @@ class KvStore {
       step(run, BlockEvent::fetch);
       if (passes) step(run, BlockEvent::pass);
     });
-    for (std::size_t block = at_of(device); block < at_of(device + count); ++block) {
-      const bool left = leaves(block);
-      ++device_shares_[block];
-      if (left && !leaves(block)) --leaving_;
-    }
+    for (std::int32_t i = 0; i < count; ++i) hold(device + i);
     return count;
   }
   /// How many of a run's device blocks no other sequence holds.
@@ -315,17 +311,30 @@ class KvStore {
   /// Blocks that are nowhere get the content of full host blocks, neighbours from `host` on, which from now on have one
   /// holder more.
   void share(BlockRun& run, std::int32_t host) {
-    if (copies_.empty()) { // without a tier nothing is kept
-      copies_.assign(host_.size(), BlockRun::nowhere);
-      sources_.assign(device_.size(), BlockRun::nowhere);
-      device_shares_.assign(device_.size(), 0);
-    }
+    begin_sharing();
     for (std::int32_t i = 0; i < run.count; ++i)
       ++shares_[static_cast<std::size_t>(host) + static_cast<std::size_t>(i)];
     run.host = host;
     run.tokens = run.copied = static_cast<std::uint16_t>(shape_.tokens);
     step(run, BlockEvent::share);
   }
+  /// Blocks that are nowhere are full device blocks, neighbours from `device` on, which from now on have one holder
+  /// more.
+  void share_on_device(BlockRun& run, std::int32_t device) {
+    for (std::int32_t i = 0; i < run.count; ++i) hold(device + i);
+    run.device = device;
+    run.tokens = static_cast<std::uint16_t>(shape_.tokens);
+    step(run, BlockEvent::take);
+  }
+  /// A full device block gets one holder more, which is no sequence and lets it stay.
+  void hold(std::int32_t device) {
+    begin_sharing();
+    const bool left = leaves(at_of(device));
+    ++device_shares_[at_of(device)];
+    if (left && !leaves(at_of(device))) --leaving_;
+  }
+  /// That holder gives it up.
+  void give_up(std::int32_t device) { give_device(range_of(device, 1)); }
   /// Takes an empty host block, `wanted` if that one is free. The host has room for everything that a tier holds.
   [[nodiscard]] std::int32_t take_host(std::int32_t wanted) {
     const BlockRange taken = host_.take(1, wanted < 0 ? host_.size() : static_cast<std::size_t>(wanted));
@@ -338,6 +347,13 @@ class KvStore {
   void keep_free_on_host(std::int64_t blocks) { kept_free_ = static_cast<std::size_t>(blocks); }
 
  private:
+  /// Without a tier and released blocks nothing is shared.
+  void begin_sharing() {
+    if (!copies_.empty()) return;
+    copies_.assign(host_.size(), BlockRun::nowhere);
+    sources_.assign(device_.size(), BlockRun::nowhere);
+    device_shares_.assign(device_.size(), 0);
+  }
   static int is_leaving(const BlockState& state) {
     return state.on_device() && state.intent == BlockIntent::leaves ? 1 : 0;
   }

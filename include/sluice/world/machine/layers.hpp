@@ -75,6 +75,23 @@ class LinkWaits {
   void wait_until(Lock& lock, const Done& done) {
     for (device_->wake(); !done() && !core_->schedule.stuck(); device_->wake()) wait(lock, -1, true);
   }
+  /// Waits until all KV of a request that computes nothing in this iteration is on the device, or nothing moves any more.
+  void await_loaded(Lock& lock) {
+    const Clock::time_point asked = Clock::now();
+    wait_until(lock, [this] {
+      const auto requests = core_->batch.requests();
+      return std::any_of(requests.begin(), requests.end(), [this](const ScheduledRequest& scheduled) {
+        return has_loaded(*core_, core_->sequence(scheduled));
+      });
+    });
+    stalled_ += since(asked);
+  }
+  /// Waits until copies for the host tier have crossed.
+  void await_written(Lock& lock) {
+    const Clock::time_point asked = Clock::now();
+    wait_until(lock, [this] { return !core_->schedule.sends_ahead(); });
+    stalled_ += since(asked);
+  }
   /// Waits until no copy of weights is under way, and lets none begin.
   void halt_weights(Lock& lock) {
     core_->schedule.halt_weights();

@@ -123,9 +123,9 @@ class Machine final : public TokenWorld {
   [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, Tokens first, Tokens count) const override {
     return requests_.generated(id, first, count);
   }
-  /// The request has ended, or is cancelled: the host tier gets its KV.
+  /// The request has ended, or is cancelled: the host tier gets its KV, and the device keeps what the engine shares.
   void forget(RequestId id) override {
-    if (core_.tier.exists()) {
+    if (core_.tier.exists() || core_.released.used()) {
       {
         const std::lock_guard lock{core_.schedule.mutex};
         (void)core_.tier.take_kept(id);
@@ -219,7 +219,8 @@ class Machine final : public TokenWorld {
       Lock lock{core_.schedule.mutex};
       core_.schedule.forget_needs();
       settle();
-      reconcile(core_, iteration, [this](KvSequence& sequence) { leave(sequence); });
+      reconcile(core_, iteration, requests_, [this](KvSequence& sequence) { leave(sequence); });
+      if (std::exchange(waits_for_writes_, false)) waits_.await_written(lock);
       gather(core_, iteration,
              [this](const ScheduledRequest& scheduled) { return requests_.tokens(scheduled.row->id); });
       adopt_weights(lock, iteration.view.plan->weights);
@@ -235,7 +236,8 @@ class Machine final : public TokenWorld {
   IterationCost wait(const Iteration& /*iteration*/) override {
     runner_->begin(core_.batch.tokens(), core_.batch.positions());
     {
-      const Lock lock{core_.schedule.mutex};
+      Lock lock{core_.schedule.mutex};
+      if (core_.batch.tokens().empty()) waits_.await_loaded(lock); // nobody computes until one has its KV
       requests_.collect_samples(core_);
       if constexpr (!Device::computes_at_once) rows_.announce(core_, device_.lane(), *runner_);
       runner_->expect(requests_.samples());
@@ -273,6 +275,7 @@ class Machine final : public TokenWorld {
   [[nodiscard]] std::optional<Replacement> host_tier_evicts() const override {
     return core_.tier.exists() ? std::optional{core_.setup.tier_evicts} : std::nullopt;
   }
+  [[nodiscard]] bool has_disk() const override { return writer_.has_value(); }
   void keep(std::span<const KeptKv> kept) override {
     if (!core_.tier.exists()) return;
     const std::lock_guard lock{core_.schedule.mutex};
@@ -280,10 +283,23 @@ class Machine final : public TokenWorld {
       KvSequence* const sequence = core_.sequences.find(one.slot);
       if (sequence == nullptr || sequence->id != one.id) continue; // it has no KV
       sequence->kept = one;
+      waits_for_writes_ = waits_for_writes_ || one.waited;
       sequence->pinned_until = one.pins_for > Seconds{0} ? now() + one.pins_for : Seconds{0};
     }
   }
   void released(Seconds /*until*/) override {}
+  [[nodiscard]] bool has_loaded(Slot slot) const override {
+    const std::lock_guard lock{core_.schedule.mutex};
+    const KvSequence* const sequence = core_.sequences.find(slot);
+    return sequence == nullptr || sluice::has_loaded(core_, *sequence);
+  }
+  [[nodiscard]] BlockNames block_names() override {
+    return {this, [](void* of, RequestId id, std::size_t count, std::vector<BlockKey>& keys) {
+              auto& own = *static_cast<Machine*>(of);
+              const std::span<const RecordKey> named = own.requests_.keys(id, count, own.core_.block_tokens);
+              for (std::size_t i = keys.size(); i < named.size(); ++i) keys.push_back(block_key(named[i]));
+            }};
+  }
   void async(void (*work)(void*), void* what) override { async_.start(work, what); }
   [[nodiscard]] bool async_done() override { return async_.done(); }
   void join_async() override { async_.join(); }
@@ -314,6 +330,7 @@ class Machine final : public TokenWorld {
 
   /// A request leaves its slot. If its tokens are still known, the host tier gets its KV.
   void leave(KvSequence& sequence) {
+    if (core_.released.used()) publish(core_, sequence, requests_);
     const TokenRequest* const request = core_.tier.exists() ? requests_.find(sequence.id) : nullptr;
     if (request == nullptr)
       core_.sequences.leave(sequence);
@@ -490,6 +507,7 @@ class Machine final : public TokenWorld {
   LayerRows rows_;
   LayerWeights weights_; ///< of the layer being launched
   bool loaded_ = false;
+  bool waits_for_writes_ = false; ///< the next iteration begins when the host tier has what the last one computed
   /// Nothing moves during the iteration: a device that runs behind its launches gets all layers as one, with one
   /// ticket.
   bool together_ = false;

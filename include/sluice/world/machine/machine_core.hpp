@@ -13,6 +13,7 @@
 #include "sluice/world/machine/kv_store.hpp"
 #include "sluice/world/machine/link_schedule.hpp"
 #include "sluice/world/machine/machine_setup.hpp"
+#include "sluice/world/machine/released_blocks.hpp"
 #include "sluice/world/machine/weight_store.hpp"
 
 #include <algorithm>
@@ -197,6 +198,7 @@ struct MachineCore {
         store(block, memory, machine_setup.host_blocks + machine_setup.tier_blocks,
               device_block_numbers(memory.size(), beside, block.bytes())),
         tier(store, layers, machine_setup.tier_blocks, machine_setup.tier_evicts, machine_setup.tier_pin_share),
+        released(store),
         sequences(store, layers),
         weights(std::move(model), memory, beside - workspace, device.granularity(block.bytes()), Device::copy_bytes),
         schedule(store, sequences, weights, layers, machine_setup.link.each_way, device.copies_count(machine_setup),
@@ -224,6 +226,7 @@ struct MachineCore {
   KvReach reach;
   KvStore store;
   HostTier tier;
+  ReleasedBlocks released;
   KvSequences sequences;
   WeightStore weights;
   LinkSchedule schedule;

@@ -36,6 +36,7 @@ struct TokenRequest {
   bool scores = false;    ///< `TokenListener::scored` is called for each token of the prompt but the first
   std::size_t prompt = 0; ///< number of prompt tokens in `tokens`; `TokenRequests::enter` sets it
   std::size_t scored = 1; ///< the next token of the prompt to be scored
+  std::vector<RecordKey> keys{}; ///< of its first full blocks, as far as `TokenRequests::keys` has made them
 };
 
 /// Callbacks for tokens as they are sampled, before Delivery sees them: for tools that look into the decoder. Users get
@@ -68,6 +69,14 @@ class TokenRequests {
   [[nodiscard]] const TokenRequest* find(RequestId id) const {
     const auto found = requests_.find(index(id));
     return found == requests_.end() ? nullptr : &found->second;
+  }
+  /// The keys of the request's first full blocks, `count` or as many as its tokens fill; none if it is unknown.
+  [[nodiscard]] std::span<const RecordKey> keys(RequestId id, std::size_t count, std::int64_t block_tokens) {
+    const auto found = requests_.find(index(id));
+    if (found == requests_.end()) return {};
+    TokenRequest& request = found->second;
+    if (request.keys.size() < count) extend_prefix_keys(request.tokens, block_tokens, request.salt, request.keys);
+    return std::span<const RecordKey>(request.keys).first(std::min(count, request.keys.size()));
   }
   /// The generated tokens from number `first` on, `count` of them.
   [[nodiscard]] std::span<const std::int32_t> generated(RequestId id, Tokens first, Tokens count) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/state/memory/shared_blocks.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/world/backend.hpp"
 
@@ -69,8 +70,14 @@ class BackendWorld {
   virtual void cancelled(Slot slot, std::int64_t submitted) = 0;
   /// Which KV of ended requests leaves the host first; nothing if the host keeps none.
   [[nodiscard]] virtual std::optional<Replacement> host_tier_evicts() const { return std::nullopt; }
+  /// Whether a disk gets what the host keeps of ended requests.
+  [[nodiscard]] virtual bool has_disk() const { return false; }
   /// What stays of these requests' KV on the host.
   virtual void keep(std::span<const KeptKv> /*kept*/) {}
+  /// Whether all KV of a running request that loads before it computes (`LoadMode::ahead`) is on the device.
+  [[nodiscard]] virtual bool has_loaded(Slot /*slot*/) const { return true; }
+  /// The keys of the blocks that its device keeps when their requests have left; of nothing if it keeps none.
+  [[nodiscard]] virtual BlockNames block_names() { return {}; }
   /// Tokens that were due by `until` were released.
   virtual void released(Seconds until) = 0;
   virtual void async(void (*work)(void*), void* what) = 0;
@@ -91,6 +98,7 @@ class RealBackend {
   static constexpr bool ends_requests = true;
   static constexpr bool plans_async = true;
   static constexpr bool predicts = false;
+  static constexpr bool keeps_released = true;
 
   RealBackend() = default;
   explicit RealBackend(std::shared_ptr<BackendWorld> world) : world_(std::move(world)) {}
@@ -141,7 +149,10 @@ class RealBackend {
   [[nodiscard]] std::optional<Replacement> host_tier_evicts() const {
     return world_ == nullptr ? std::nullopt : world_->host_tier_evicts();
   }
+  [[nodiscard]] bool has_disk() const { return world_ != nullptr && world_->has_disk(); }
   void keep(std::span<const KeptKv> kept) { world_->keep(kept); }
+  [[nodiscard]] bool has_loaded(Slot slot) const { return world_->has_loaded(slot); }
+  [[nodiscard]] BlockNames block_names() const { return world_ == nullptr ? BlockNames{} : world_->block_names(); }
   void released(Seconds until) { world_->released(until); }
   void async(void (*work)(void*), void* what) { world_->async(work, what); }
   [[nodiscard]] bool async_done() { return world_->async_done(); }

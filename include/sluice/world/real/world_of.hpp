@@ -84,8 +84,17 @@ class WorldOf : public BackendWorld {
     if constexpr (KeepsKv<Base>) return base_.host_tier_evicts();
     return std::nullopt;
   }
+  [[nodiscard]] bool has_disk() const override {
+    if constexpr (requires { base_.has_disk(); }) return base_.has_disk();
+    return false;
+  }
   void keep(std::span<const KeptKv> kept) override {
     if constexpr (KeepsKv<Base>) base_.keep(kept);
+  }
+  [[nodiscard]] bool has_loaded(Slot slot) const override { return detail::has_loaded(base_, slot); }
+  [[nodiscard]] BlockNames block_names() override {
+    if constexpr (KeepsReleased<Base>) return base_.block_names();
+    return {};
   }
   void released(Seconds until) override {
     if constexpr (KeepsRequests<Base>) base_.released(until);

@@ -5,6 +5,7 @@
 #include "sluice/core/assert.hpp"
 #include "sluice/core/expected.hpp"
 #include "sluice/core/units.hpp"
+#include "sluice/model/decoder/decoder.hpp"
 #include "sluice/model/decoder/model_runner.hpp"
 #include "sluice/model/decoder/weights.hpp"
 #include "sluice/world/link/copy.hpp"
@@ -18,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,11 +52,14 @@ struct TimerRoom {
 template <MemoryDevice Memory>
 class RunnerTimer final : public BatchTimer {
  public:
-  /// `memory`: not reserved yet. `weights`: whole images of layers, as a machine would copy them. Error: the device has
-  /// not enough memory.
+  /// `memory`: not reserved yet. `weights`: whole images of layers, as a machine would copy them. Errors: layers are of
+  /// several kinds, which one time does not describe; the device has not enough memory.
   [[nodiscard]] static Expected<std::unique_ptr<RunnerTimer>> make(std::shared_ptr<Memory> memory,
                                                                    std::unique_ptr<ModelRunner> runner,
                                                                    const ModelWeights& weights, const TimerRoom& room) {
+    if (const std::size_t kinds = layers_by_kind(weights.config).size(); kinds > 1)
+      return Error{ErrorCode::unsupported, "the model", "its layers are of " + std::to_string(kinds) + " kinds",
+                   "layers that are all alike, of which the first stand for all"};
     std::unique_ptr<RunnerTimer> timer(new RunnerTimer(std::move(memory), std::move(runner), weights, room));
     if (Status status = timer->load(weights); !status) return status.error();
     return timer;
@@ -137,17 +142,18 @@ class RunnerTimer final : public BatchTimer {
     runner_->place({{beside, static_cast<std::size_t>(workspace.count())}, weights.moved_to(outer, beside_alignment)});
     copy_outer(*memory_, StreamId::compute, weights, outer);
     std::byte* const first = memory_->device_arena();
+    const LayerLayout& layout = weights.layout_at(0); // of every layer
     for (std::int64_t layer = 0; layer < held_; ++layer) {
       const auto& tensors = weights.layers[static_cast<std::size_t>(layer)];
       for (std::size_t i = 0; i < tensors.size(); ++i) {
-        const TensorPlace& place = weights.layout.places[i];
+        const TensorPlace& place = layout.places[i];
         copy(tensors[i], first + layer * layer_bytes_ + place.offset, place.bytes());
       }
-      layers_.emplace_back(weights.layout, first + layer * layer_bytes_, nullptr, weights.layout.bytes.count());
+      layers_.emplace_back(layout, first + layer * layer_bytes_, nullptr, layout.bytes.count());
     }
     kv_ = first + held_ * layer_bytes_;
     // The largest tensor is a projection: numbers throughout.
-    const auto largest = std::max_element(weights.layout.places.begin(), weights.layout.places.end(),
+    const auto largest = std::max_element(layout.places.begin(), layout.places.end(),
                                           [](const auto& a, const auto& b) { return a.bytes() < b.bytes(); });
     for (std::int64_t at = 0; at < kv.count(); at += largest->bytes())
       copy(first + largest->offset, kv_ + at, std::min(largest->bytes(), kv.count() - at));
@@ -181,7 +187,7 @@ class RunnerTimer final : public BatchTimer {
     samples_.clear();
     for (int row = 0; row < batch.all_rows(); ++row) {
       const int place = row < batch.chunk ? batch.past + row : batch.context_of(row - batch.chunk);
-      tokens_.push_back(static_cast<std::int32_t>(std::int64_t{row} * 7919 % config().shape.vocabulary));
+      tokens_.push_back(measured_token(row, config().shape.vocabulary));
       positions_.push_back(row >= batch.rows() ? row - batch.rows() : batch.attends ? place : 0);
     }
     const int first = batch.chunk > 0 ? batch.chunk - 1 : 0;

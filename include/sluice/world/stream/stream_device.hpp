@@ -247,8 +247,9 @@ class StreamDevice {
     StreamLane<Memory, Waits>& lane = parts_->to_device;
     for (int layer = 0; layer < weights.config.shape.layers; ++layer) {
       if (!parts_->images.layers().contains(layer)) continue;
-      for (std::size_t i = 0; i < weights.layout.places.size(); ++i) {
-        const TensorPlace& tensor = weights.layout.places[i];
+      const std::vector<TensorPlace>& places = weights.layout_at(layer).places;
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        const TensorPlace& tensor = places[i];
         const BlockPiece piece = *parts_->images.find(layer, tensor.offset, tensor.bytes());
         std::memcpy(lane.writes(piece.blocks, StreamWait::Content::host) + piece.at,
                     weights.layers[static_cast<std::size_t>(layer)][i], static_cast<std::size_t>(tensor.bytes()));

@@ -206,28 +206,6 @@ std::vector<Vector> delta_logits(const MadeModel& model, const std::vector<std::
       weigh);
 }
 
-/// Weights that lie anywhere, as the images of layers.
-MadeModel made_of(const ModelWeights& weights) {
-  MadeModel made{family_config("llama2"), ElementType::f32};
-  made.weights = weights;
-  made.images.clear();
-  for (int layer = 0; layer < weights.config.shape.layers; ++layer) {
-    MadeModel::Image image(static_cast<std::size_t>(weights.layout.bytes.count()));
-    const std::vector<TensorPlace>& places = weights.layout_at(layer).places;
-    for (std::size_t i = 0; i < places.size(); ++i)
-      std::copy_n(weights.layers[static_cast<std::size_t>(layer)][i], places[i].bytes(),
-                  image.begin() + places[i].offset);
-    made.images.push_back(std::move(image));
-  }
-  return made;
-}
-
-std::vector<std::vector<float>> logits_of(const MadeModel& model, const std::vector<std::int32_t>& tokens) {
-  const auto decoder = make_decoder(model.weights, Tokens{block_tokens}, 2);
-  SequenceKv kv{model.weights.config, static_cast<int>(tokens.size())};
-  return pass(*decoder, model, kv, tokens, 0);
-}
-
 /// The tensors of a model with a matrix for each projection, with Qwen3-Next's joint ones instead.
 std::vector<WrittenTensor> joint_tensors(const ModelWeights& weights) {
   const DeltaRule& delta = weights.config.shape.delta;
@@ -333,6 +311,67 @@ TEST_CASE("the experts of Qwen3-Next: logits agree with double precision, and a 
     CHECK(logits_of(made_of(*read), tokens) == logits_of(model, tokens));
   }
   CHECK(apart(last[0], last[1]) > 0.01);
+}
+
+namespace {
+
+/// The same tensors with all experts of a layer in two, as Qwen3.5's checkpoints have them.
+std::vector<WrittenTensor> packed_tensors(const ModelWeights& weights) {
+  const ModelShape& shape = weights.config.shape;
+  std::map<std::string, WrittenTensor> all;
+  for (WrittenTensor& tensor : tensors_of(weights)) all[tensor.name] = std::move(tensor);
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    const std::string start = "model.layers." + std::to_string(layer) + ".mlp.experts.";
+    WrittenTensor both{start + "gate_up_proj", "F32", {shape.experts, 2 * shape.moe_intermediate, shape.hidden}, ""};
+    WrittenTensor down{start + "down_proj", "F32", {shape.experts, shape.hidden, shape.moe_intermediate}, ""};
+    for (int expert = 0; expert < shape.experts; ++expert)
+      for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
+        const std::string own = start + std::to_string(expert) + "." + name + ".weight";
+        (name[0] == 'd' ? down : both).data += all.at(own).data;
+        all.erase(own);
+      }
+    all[both.name] = std::move(both);
+    all[down.name] = std::move(down);
+  }
+  std::vector<WrittenTensor> tensors;
+  for (auto& [name, tensor] : all) tensors.push_back(std::move(tensor));
+  return tensors;
+}
+
+} // namespace
+
+TEST_CASE("Qwen3.5 with experts: logits agree with double precision, and both forms of a folder give the same bits") {
+  DecoderConfig config = family_config("qwen3_5_experts");
+  config.shape.name = "qwen3_5_moe_text";
+  REQUIRE(check(config, "the test").ok());
+  const MadeModel model{config, ElementType::f32};
+  const std::vector<std::int32_t> tokens = some_tokens(83, config.shape.vocabulary);
+  std::vector<int> chosen(static_cast<std::size_t>(config.shape.experts), 0);
+  const auto weigh = [&](const Vector& logits, const LayerWeights&) {
+    return weighed(logits, config.shape.experts_per_token, true, chosen);
+  };
+  check_agrees(model, tokens, delta_logits(model, tokens, weigh));
+  CHECK(*std::min_element(chosen.begin(), chosen.end()) > 0);
+  const auto logits = logits_of(model, tokens);
+  for (const bool packed : {true, false}) {
+    CAPTURE(packed);
+    const sluice_test::TemporaryFolder folder;
+    write_file(folder.path / "config.json", hf_config_of(config).dump());
+    std::vector<WrittenTensor> tensors = packed ? packed_tensors(model.weights) : tensors_of(model.weights);
+    write_file(folder.path / "model.safetensors", safetensors_text(tensors));
+    const Expected<ModelWeights> read = read_checkpoint(folder.path.string());
+    if (!read) FAIL(read.error().line());
+    CHECK(logits_of(made_of(*read), tokens) == logits);
+    if (!packed) continue;
+    for (WrittenTensor& tensor : tensors)
+      if (tensor.name == "model.layers.2.mlp.experts.down_proj") std::swap(tensor.shape[1], tensor.shape[2]);
+    write_file(folder.path / "model.safetensors", safetensors_text(tensors));
+    CHECK(read_checkpoint(folder.path.string())
+              .error()
+              .line()
+              .find("tensor 'model.layers.2.mlp.experts.down_proj' has the shape [7, 40, 64]; expected [7, 64, 40]") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("a state matters: without it the last token's logits are others") {

@@ -2,10 +2,10 @@
 // Latent attention: logits agree with a decoder in double precision that expands K and V of every head, as DeepSeek's
 // own code does.
 #include "model/decoder/doubled.hpp"
+#include "model/decoder/doubled_router.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <numbers>
 #include <string>
@@ -100,60 +100,6 @@ std::vector<Vector> expanded(const MadeModel& model, const std::vector<std::int3
   return doubled_logits(model, tokens, attend, weigh);
 }
 
-/// The `count` largest of some numbers that are not excluded.
-std::vector<std::size_t> largest(const Vector& of, std::size_t count, const std::vector<bool>& excluded) {
-  std::vector<std::size_t> taken;
-  std::vector<bool> out = excluded;
-  while (taken.size() < count) {
-    std::size_t best = of.size();
-    for (std::size_t i = 0; i < of.size(); ++i)
-      if (!out[i] && (best == of.size() || of[i] > of[best])) best = i;
-    taken.push_back(best);
-    out[best] = true;
-  }
-  return taken;
-}
-
-/// What DeepSeek's configs say of their routers.
-struct Router {
-  bool third = true; ///< DeepSeek-V3; else V2
-  std::size_t groups = 1, groups_per_token = 1, experts_per_token = 1;
-  bool normalised = true;
-  double scale = 1;
-};
-
-/// Weights as the classes of DeepSeek-V2 and V3 compute them: masks over all experts. `chosen`: how often each was.
-Vector weighed(const Router& router, const Vector& logits, const LayerWeights& w, std::vector<int>& chosen) {
-  const std::size_t experts = logits.size(), of_group = experts / router.groups;
-  Vector scores, choice;
-  double sum = 0;
-  for (const double logit : logits) sum += std::exp(logit);
-  for (std::size_t e = 0; e < experts; ++e) {
-    scores.push_back(router.third ? 1 / (1 + std::exp(-logits[e])) : std::exp(logits[e]) / sum);
-    choice.push_back(scores[e] + (router.third ? number(w.router_bias, 0, static_cast<std::int64_t>(e)) : 0));
-  }
-  Vector of_groups;
-  for (std::size_t g = 0; g < router.groups; ++g) {
-    const Vector own(choice.begin() + static_cast<std::ptrdiff_t>(g * of_group),
-                     choice.begin() + static_cast<std::ptrdiff_t>((g + 1) * of_group));
-    double best = 0;
-    for (const std::size_t e : largest(own, router.third ? 2 : 1, std::vector<bool>(of_group))) best += own[e];
-    of_groups.push_back(best);
-  }
-  std::vector<bool> masked(experts, true);
-  for (const std::size_t g : largest(of_groups, router.groups_per_token, std::vector<bool>(router.groups)))
-    for (std::size_t e = 0; e < of_group; ++e) masked[g * of_group + e] = false;
-  const std::vector<std::size_t> taken = largest(choice, router.experts_per_token, masked);
-  double total = 0;
-  for (const std::size_t e : taken) total += scores[e];
-  Vector weights(experts, 0.0);
-  for (const std::size_t e : taken) {
-    weights[e] = scores[e] / (router.normalised ? total : 1) * router.scale;
-    ++chosen[e];
-  }
-  return weights;
-}
-
 } // namespace
 
 TEST_CASE("latent attention: logits agree with double precision to 1e-4 of the largest, in one piece and in chunks") {
@@ -173,7 +119,8 @@ TEST_CASE("latent attention: logits agree with double precision to 1e-4 of the l
 }
 
 TEST_CASE("latent attention with YaRN as DeepSeek's classes compute it") {
-  for (const Yarn& yarn : {Yarn{}, Yarn{.factor = 8, .fast = 4, .mscale = 0.707, .mscale_all = 0.5}}) {
+  for (const Yarn& yarn : {Yarn{}, Yarn{.factor = 8, .fast = 4, .mscale = 0.707, .mscale_all = 0.5},
+                           Yarn{.factor = 32, .fast = 1}}) { // Kimi-K2's: no blend
     DecoderConfig config = family_config("deepseek");
     config.shape.latent.rotated = 16;
     config.rope_theta = 100;
@@ -195,14 +142,14 @@ TEST_CASE("latent attention with YaRN as DeepSeek's classes compute it") {
 }
 
 TEST_CASE("the experts of DeepSeek-V2 and V3: logits agree with double precision") {
-  const Router routers[] = {
+  const GroupedRouter routers[] = {
       {.third = false, .experts_per_token = 3, .normalised = false, .scale = 16},
       {.third = false, .groups = 3, .groups_per_token = 1, .experts_per_token = 2, .normalised = false, .scale = 1},
       {.third = true, .groups = 3, .groups_per_token = 2, .experts_per_token = 3, .normalised = true, .scale = 2.5},
       {.third = true, .experts_per_token = 4, .normalised = false, .scale = 1},
   };
   std::vector<Vector> last;
-  for (const Router& router : routers)
+  for (const GroupedRouter& router : routers)
     for (const bool gated : {false, true}) {
       CAPTURE(router.third);
       CAPTURE(router.groups);
@@ -222,7 +169,7 @@ TEST_CASE("the experts of DeepSeek-V2 and V3: logits agree with double precision
       const std::vector<std::int32_t> tokens = some_tokens(83, config.shape.vocabulary);
       std::vector<int> chosen(static_cast<std::size_t>(config.shape.experts), 0);
       const auto weigh = [&](const Vector& logits, const LayerWeights& w) {
-        return weighed(router, logits, w, chosen);
+        return grouped_weights(router, logits, w, chosen);
       };
       const std::vector<Vector> expected = expanded(model, tokens, nullptr, weigh);
       check_agrees(model, tokens, expected);

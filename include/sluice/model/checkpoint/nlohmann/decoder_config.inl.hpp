@@ -8,6 +8,7 @@
 #include "sluice/model/nlohmann/hf_config.hpp"
 #include "sluice/model/nlohmann/hf_decoders.hpp"
 #include "sluice/model/nlohmann/hf_fields.hpp"
+#include "sluice/model/nlohmann/hf_states.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -32,6 +33,8 @@ class HfDecoderFields {
     const Expected<std::int64_t> value = fields_.whole(name, least, most);
     return value ? *value : (keep(value.error()), least);
   }
+  /// From 1.
+  int size(const char* name, std::int64_t most = HfFields::widest) { return static_cast<int>(whole(name, 1, most)); }
   double number(const char* name, double least, double most, const std::string& expected) {
     const Expected<double> value = fields_.number(name, least, most, expected);
     return value ? *value : (keep(value.error()), least);
@@ -58,6 +61,14 @@ class HfDecoderFields {
   }
   void refuse(const std::string& what, const std::string& expected) {
     keep({ErrorCode::unsupported, fields_.where(), what, expected});
+  }
+  /// What planners read of the config: `read(HfFields&)`.
+  template <class Read>
+  auto as_planned(const Read& read) {
+    HfFields planner(*config_, fields_.where());
+    auto result = read(planner);
+    if (!planner.status()) keep(planner.status().error());
+    return result;
   }
   /// A token, or a list of tokens; none if the field is absent. `of`: what the numbers are, if not tokens.
   std::vector<int> tokens(const char* name, int vocabulary, const char* of = "tokens") {
@@ -93,13 +104,13 @@ class HfDecoderFields {
 /// Refuses models whose shape is known but which cannot be computed here, before the shape's reader accepts them.
 inline Status check_computable(const nlohmann::json& config, const std::string& where) {
   const JsonFields fields(config, where);
-  const std::string types =
-      "deepseek_v2, deepseek_v3, llama, mistral, mixtral, opt, qwen2, qwen3, qwen3_5_text or qwen3_next";
+  const std::string types = "deepseek_v2, deepseek_v3, glm4_moe, kimi_k2, llama, mistral, mixtral, opt, qwen2, qwen3, "
+                            "qwen3_5_moe_text, qwen3_5_text or qwen3_next";
   const Expected<std::string> type = fields.text("model_type", types);
   if (!type) return type.error();
   bool known = false;
-  for (const char* name : {"deepseek_v2", "deepseek_v3", "llama", "mistral", "mixtral", "opt", "qwen2", "qwen3",
-                           "qwen3_5_text", "qwen3_next"})
+  for (const char* name : {"deepseek_v2", "deepseek_v3", "glm4_moe", "kimi_k2", "llama", "mistral", "mixtral", "opt",
+                           "qwen2", "qwen3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"})
     known = known || *type == name;
   if (!known) return Error{ErrorCode::unsupported, where, "model_type is '" + excerpt(*type) + "'", types};
   if (fields.has("quantization_config"))
@@ -123,8 +134,8 @@ inline void read_yarn(HfDecoderFields& fields, RopeScaling& scaling) {
   scaling.original_positions = static_cast<int>(fields.whole("original_max_position_embeddings", 1, 1 << 24));
   scaling.high_frequency_factor = number("beta_fast", 32, "a positive number");
   scaling.low_frequency_factor = number("beta_slow", 1, "a positive number");
-  if (fields.status() && scaling.high_frequency_factor <= scaling.low_frequency_factor)
-    fields.refuse("beta_fast is not above beta_slow", "a range between them");
+  if (fields.status() && scaling.high_frequency_factor < scaling.low_frequency_factor) // equal ones: Kimi-K2
+    fields.refuse("beta_fast is below beta_slow", "at least beta_slow");
   if (fields.has("mscale") != fields.has("mscale_all_dim"))
     fields.refuse("only one of mscale and mscale_all_dim is set", "both or none: libraries read one differently");
   if (fields.has("attention_factor")) fields.refuse("attention_factor is set", "mscale and mscale_all_dim");
@@ -135,9 +146,10 @@ inline void read_yarn(HfDecoderFields& fields, RopeScaling& scaling) {
   scaling.score_factor = factor(of_all) * factor(of_all);
 }
 
-/// Reads rope_theta and rope_scaling, or newer configs' rope_parameters, which holds both.
+/// Reads rope_theta and rope_scaling, or newer configs' rope_parameters, which holds both. `default_share`: of a head's
+/// numbers, those that the class rotates; 1: all of them, in every config.
 inline Status read_rotation(const nlohmann::json& config, const std::string& where, double default_theta,
-                            DecoderConfig& decoder) {
+                            double default_share, DecoderConfig& decoder) {
   HfDecoderFields fields(config, where);
   decoder.rope_theta = default_theta;
   const std::string positive = "a number of at least 1";
@@ -145,11 +157,11 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
     if (from.has("rope_theta")) decoder.rope_theta = from.number("rope_theta", 1, 1e15, positive);
   };
   theta_of(fields);
-  const bool latents = decoder.shape.has_latents(), states = decoder.shape.has_states();
+  const bool latents = decoder.shape.has_latents(), parts = default_share < 1;
   constexpr const char* partial = "partial_rotary_factor";
   const auto rotate_share = [&](HfDecoderFields& from, double otherwise) { // of a head's numbers
     const double share = from.has(partial) ? from.number(partial, 0, 1, "a number from 0 to 1") : otherwise;
-    if (!states) {
+    if (!parts) {
       if (share < 1) from.refuse(std::string{partial} + " is below 1", "heads that are rotated whole");
       return share;
     }
@@ -160,7 +172,7 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
                   "an even number, for pairs rotate");
     return share;
   };
-  const double share = rotate_share(fields, states ? 0.25 : 1); // a quarter is the default of Qwen3-Next
+  const double share = rotate_share(fields, default_share);
   const char* name = fields.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   if (!fields.status() || !fields.has(name)) return fields.status();
   const nlohmann::json& inner = *config.find(name);
@@ -173,11 +185,11 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
                    "one rotation for all layers"};
   HfDecoderFields scaling(inner, where + ": " + name);
   theta_of(scaling);
-  const std::string kinds = latents ? "default or yarn" : states ? "default" : "default or llama3";
+  const std::string kinds = latents ? "default or yarn" : parts ? "default" : "default or llama3";
   const std::string kind = scaling.text(scaling.has("rope_type") ? "rope_type" : "type", "default", kinds);
   if (kind == "yarn" && latents) {
     read_yarn(scaling, decoder.rope_scaling);
-  } else if (kind == "llama3" && !latents && !states) {
+  } else if (kind == "llama3" && !latents && !parts) {
     decoder.rope_scaling.factor = scaling.number("factor", 1, 1e6, positive);
     decoder.rope_scaling.low_frequency_factor = scaling.number("low_freq_factor", 1e-6, 1e6, "a positive number");
     decoder.rope_scaling.high_frequency_factor = scaling.number("high_freq_factor", 1e-6, 1e6, "a positive number");
@@ -193,27 +205,33 @@ inline Status read_rotation(const nlohmann::json& config, const std::string& whe
   return scaling.status();
 }
 
+inline LayerSet layers_of(const std::vector<bool>& those) {
+  LayerSet layers;
+  for (std::size_t layer = 0; layer < those.size(); ++layer)
+    if (those[layer]) layers.insert(static_cast<int>(layer));
+  return layers;
+}
+
 /// The layers with experts, as planners read them. Classes do not read `mlp_layer_types`, so it may only repeat the
 /// other fields.
 inline LayerSet sparse_layers(HfDecoderFields& fields, const nlohmann::json& config, const std::string& where,
                               int layers) {
   nlohmann::json others = config;
   others.erase("mlp_layer_types");
-  HfFields with(config, where), without(others, where);
-  const std::vector<bool> listed = hf_sparse_layers(with, layers), sparse = hf_sparse_layers(without, layers);
-  if (!with.status()) fields.keep(with.status().error());
+  HfFields without(others, where);
+  const std::vector<bool> listed =
+      fields.as_planned([layers](HfFields& planner) { return hf_sparse_layers(planner, layers); });
+  const std::vector<bool> sparse = hf_sparse_layers(without, layers);
   if (listed != sparse)
     fields.refuse("mlp_layer_types differs from the other fields that say which layers have experts",
                   "the same layers: libraries read one or the other");
-  LayerSet found;
-  for (int layer = 0; layer < layers; ++layer)
-    if (sparse[static_cast<std::size_t>(layer)]) found.insert(layer);
-  return found;
+  return layers_of(sparse);
 }
 
-/// The experts of DeepSeek-V2 and V3, behind `first_k_dense_replace` dense layers, and the shared ones beside them.
-inline void read_latent_experts(HfDecoderFields& fields, const nlohmann::json& config, const std::string& where,
-                                ModelShape& shape) {
+/// The experts of DeepSeek-V2 and V3, Kimi-K2 and GLM-4.5, behind `first_k_dense_replace` dense layers, and the shared
+/// ones beside them.
+inline void read_grouped_experts(HfDecoderFields& fields, const nlohmann::json& config, const std::string& where,
+                                 ModelShape& shape) {
   if (!config.contains("n_routed_experts")) fields.refuse("n_routed_experts is missing", "a number, or null: none");
   if (!fields.has("n_routed_experts")) return;
   (void)fields.whole("first_k_dense_replace", 0, HfFields::widest); // must be there
@@ -231,9 +249,10 @@ inline void read_latent_experts(HfDecoderFields& fields, const nlohmann::json& c
     shape.shared_intermediate = shape.moe_intermediate * static_cast<int>(fields.whole("n_shared_experts", 1, 1 << 12));
 }
 
-/// How the classes of DeepSeek-V2 and V3 choose experts. V2: by the softmax, among the groups with the best expert, if
-/// it is group-limited. V3: by the sigmoid and a bias, among the groups with the best pairs of experts.
-inline void read_latent_routing(HfDecoderFields& fields, bool third, const ModelShape& shape, ExpertRouting& routing) {
+/// How the classes of DeepSeek-V2 and V3 choose experts, and Kimi-K2's and GLM-4.5's as V3's. V2: by the softmax, among
+/// the groups with the best expert, if it is group-limited. V3: by the sigmoid and a bias, among the groups with the
+/// best pairs of experts.
+inline void read_grouped_routing(HfDecoderFields& fields, bool third, const ModelShape& shape, ExpertRouting& routing) {
   const std::string methods = third ? "noaux_tc" : "greedy or group_limited_greedy";
   const std::string method = fields.text("topk_method", third ? "noaux_tc" : "greedy", methods);
   const bool grouped = third || method == "group_limited_greedy";
@@ -262,35 +281,40 @@ inline void read_latent_routing(HfDecoderFields& fields, bool third, const Model
                   "at most the experts of topk_group groups: " + std::to_string(open));
 }
 
-/// The shape of DeepSeek-V2 and V3.
-inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std::string& where) {
-  HfDecoderFields fields(config, where);
-  const auto size = [&fields](const char* name, std::int64_t most = HfFields::widest) {
-    return static_cast<int>(fields.whole(name, 1, most));
-  };
+/// What every decoder's shape has.
+inline ModelShape shape_of_any(HfDecoderFields& fields, const std::string& type) {
   ModelShape shape;
-  shape.name = fields.text("_name_or_path", config.find("model_type")->get<std::string>(), "a string");
-  shape.layers = size("num_hidden_layers", max_layers);
-  shape.hidden = size("hidden_size");
-  shape.heads = size("num_attention_heads");
-  if (fields.has("num_key_value_heads") && size("num_key_value_heads") != shape.heads)
-    fields.refuse("num_key_value_heads is " + std::to_string(size("num_key_value_heads")),
-                  "num_attention_heads, as all heads read one latent: " + std::to_string(shape.heads));
-  shape.vocabulary = size("vocab_size", 1 << 24);
+  shape.name = fields.text("_name_or_path", type, "a string");
+  shape.layers = fields.size("num_hidden_layers", max_layers);
+  shape.hidden = fields.size("hidden_size");
+  shape.heads = fields.size("num_attention_heads");
+  shape.vocabulary = fields.size("vocab_size", 1 << 24);
   shape.tied_embeddings = fields.flag("tie_word_embeddings", false);
   const bool single = fields.text(fields.has("dtype") ? "dtype" : "torch_dtype", "", "a data type") == "float32";
   shape.weight_element_bytes = single ? 4 : 2;
+  shape.max_context = Tokens{fields.size("max_position_embeddings", 1 << 24)};
+  return shape;
+}
+
+/// The shape of DeepSeek-V2, V3 and Kimi-K2.
+inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std::string& where,
+                                         const std::string& type) {
+  HfDecoderFields fields(config, where);
+  const auto size = [&fields](const char* name) { return fields.size(name); };
+  ModelShape shape = shape_of_any(fields, type);
+  if (fields.has("num_key_value_heads") && size("num_key_value_heads") != shape.heads)
+    fields.refuse("num_key_value_heads is " + std::to_string(size("num_key_value_heads")),
+                  "num_attention_heads, as all heads read one latent: " + std::to_string(shape.heads));
   shape.latent.rank = size("kv_lora_rank");
   shape.latent.rotated = size("qk_rope_head_dim");
   shape.latent.value = size("v_head_dim");
   if (fields.has("q_lora_rank")) shape.latent.query_rank = size("q_lora_rank");
   shape.head_dim = size("qk_nope_head_dim") + shape.latent.rotated;
-  shape.max_context = Tokens{size("max_position_embeddings", 1 << 24)};
   if (!config.contains("q_lora_rank")) fields.refuse("q_lora_rank is missing", "a rank, or null");
   if (shape.latent.rotated % 2 != 0)
     fields.refuse("qk_rope_head_dim is " + std::to_string(shape.latent.rotated), "an even one, for pairs rotate");
   if (fields.has("index_topk")) fields.refuse("index_topk is set", "attention to all tokens");
-  read_latent_experts(fields, config, where, shape);
+  read_grouped_experts(fields, config, where, shape);
   if (shape.experts == 0 || !shape.dense.empty() || fields.has("intermediate_size"))
     shape.mlp = size("intermediate_size");
   if (!fields.status()) return fields.status().error();
@@ -298,62 +322,41 @@ inline Expected<ModelShape> latent_shape(const nlohmann::json& config, const std
   return shape;
 }
 
-/// Which layers keep a state: those that `layer_types` names, or all but every `full_attention_interval`-th.
-inline LayerSet state_layers(HfDecoderFields& fields, const nlohmann::json& config, int layers) {
-  LayerSet states;
-  const std::string kinds = "linear_attention or full_attention for each of " + std::to_string(layers) + " layers";
-  if (fields.has("layer_types")) {
-    const nlohmann::json& types = *config.find("layer_types");
-    if (!types.is_array() || types.size() != static_cast<std::size_t>(layers))
-      fields.refuse("layer_types is no such list", kinds);
-    for (int layer = 0; layer < layers && fields.status(); ++layer) {
-      const nlohmann::json& type = types[static_cast<std::size_t>(layer)];
-      if (type == "linear_attention")
-        states.insert(layer);
-      else if (type != "full_attention")
-        fields.refuse("layer_types names '" + excerpt(type.dump()) + "'", kinds);
-    }
-  } else if (fields.has("full_attention_interval")) {
-    const std::int64_t interval = fields.whole("full_attention_interval", 1, HfFields::widest);
-    for (int layer = 0; layer < layers; ++layer)
-      if ((layer + 1) % interval != 0) states.insert(layer);
-  } else {
-    fields.refuse("layer_types and full_attention_interval are missing", kinds);
-  }
+/// Which layers keep a state, as planners read it.
+inline LayerSet state_layers(HfDecoderFields& fields, int layers) {
+  const LayerSet states =
+      layers_of(fields.as_planned([layers](HfFields& planner) { return hf_state_layers(planner, layers); }));
   if (fields.status() && (states.empty() || states.count() == layers))
     fields.refuse(states.empty() ? "no layer keeps a state" : "every layer keeps a state",
                   "layers of linear_attention, and layers of full_attention between them");
   return states;
 }
 
-/// Qwen3-Next's layers with experts. What planners let pass is refused.
+/// Layers with experts of Qwen3-Next, and of Qwen3.5 with experts, whose class has them in every layer. What planners
+/// let pass is refused.
 inline LayerSet delta_sparse_layers(HfDecoderFields& fields, const nlohmann::json& config, const std::string& where,
-                                    int layers) {
-  if (fields.whole("num_experts", 0, 1 << 12) == 0) return {};
+                                    std::string_view type, int layers) {
+  if (type == "qwen3_5_text") return {};
+  const bool every = type == "qwen3_5_moe_text";
+  if (fields.whole("num_experts", every ? 1 : 0, 1 << 12) == 0) return {};
   if (fields.has("decoder_sparse_step")) (void)fields.whole("decoder_sparse_step", 1, HfFields::widest);
   (void)fields.tokens("mlp_only_layers", layers, "layers");
-  return fields.status() ? sparse_layers(fields, config, where, layers) : LayerSet{};
+  const LayerSet sparse = fields.status() ? sparse_layers(fields, config, where, layers) : LayerSet{};
+  if (every && fields.status() && sparse.count() < layers)
+    fields.refuse(std::to_string(layers - sparse.count()) + " layers have no experts",
+                  "experts in every layer, as the class of qwen3_5_moe_text has them");
+  return sparse;
 }
 
 /// The shape of Qwen3-Next and Qwen3.5.
-inline Expected<ModelShape> delta_shape(const nlohmann::json& config, const std::string& where, std::string_view type) {
+inline Expected<ModelShape> delta_shape(const nlohmann::json& config, const std::string& where,
+                                        const std::string& type) {
   HfDecoderFields fields(config, where);
-  const auto size = [&fields](const char* name, std::int64_t most = HfFields::widest) {
-    return static_cast<int>(fields.whole(name, 1, most));
-  };
-  ModelShape shape;
-  shape.name = fields.text("_name_or_path", std::string{type}, "a string");
-  shape.layers = size("num_hidden_layers", max_layers);
-  shape.hidden = size("hidden_size");
-  shape.heads = size("num_attention_heads");
+  const auto size = [&fields](const char* name) { return fields.size(name); };
+  ModelShape shape = shape_of_any(fields, type);
   shape.kv_heads = size("num_key_value_heads");
   shape.head_dim = size("head_dim");
-  shape.vocabulary = size("vocab_size", 1 << 24);
-  shape.tied_embeddings = fields.flag("tie_word_embeddings", false);
-  const bool single = fields.text(fields.has("dtype") ? "dtype" : "torch_dtype", "", "a data type") == "float32";
-  shape.weight_element_bytes = single ? 4 : 2;
-  shape.max_context = Tokens{size("max_position_embeddings", 1 << 24)};
-  shape.delta = {.layers = state_layers(fields, config, shape.layers),
+  shape.delta = {.layers = state_layers(fields, shape.layers),
                  .key_heads = size("linear_num_key_heads"),
                  .value_heads = size("linear_num_value_heads"),
                  .key_dim = size("linear_key_head_dim"),
@@ -361,7 +364,7 @@ inline Expected<ModelShape> delta_shape(const nlohmann::json& config, const std:
                  .kernel = size("linear_conv_kernel_dim")};
   fields.only_flag("attn_output_gate", true);
   fields.only_text("output_gate_type", "swish");
-  const LayerSet sparse = type == "qwen3_next" ? delta_sparse_layers(fields, config, where, shape.layers) : LayerSet{};
+  const LayerSet sparse = delta_sparse_layers(fields, config, where, type, shape.layers);
   if (!sparse.empty()) {
     shape.dense = LayerSet::all(shape.layers) - sparse;
     shape.experts = static_cast<int>(fields.whole("num_experts", 1, 1 << 12));
@@ -375,36 +378,36 @@ inline Expected<ModelShape> delta_shape(const nlohmann::json& config, const std:
   return shape;
 }
 
-/// The layers' attention windows, as Hugging Face's classes read them: Mistral and Mixtral have one for all layers,
-/// Qwen for the layers from max_window_layers on, or those that layer_types names. A window that no context exceeds is
-/// none.
-inline void read_windows(HfDecoderFields& fields, const nlohmann::json& config, std::string_view type,
-                         DecoderConfig& decoder) {
-  const bool qwen = type == "qwen2" || type == "qwen3";
-  if (type == "llama" || (qwen && !fields.flag("use_sliding_window", false))) return;
-  std::int64_t window = decoder.max_positions;
-  if (fields.has("sliding_window"))
-    window = fields.whole("sliding_window", 1, std::int64_t{1} << 40);
-  else if ((qwen || type == "mistral") && !config.contains("sliding_window"))
-    window = 4096; // the default of Hugging Face's classes; null means no window
-  if (window >= decoder.max_positions) return;
-  std::vector<int> windows(static_cast<std::size_t>(decoder.shape.layers), static_cast<int>(window));
-  if (qwen && fields.has("layer_types")) {
-    const nlohmann::json& types = *config.find("layer_types");
-    const std::string expected =
-        "full_attention or sliding_attention for each of " + std::to_string(windows.size()) + " layers";
-    if (!types.is_array() || types.size() != windows.size())
-      return fields.refuse("layer_types is no such list", expected);
-    for (std::size_t layer = 0; layer < windows.size(); ++layer) {
-      if (types[layer] == "full_attention")
-        windows[layer] = 0;
-      else if (types[layer] != "sliding_attention")
-        return fields.refuse("layer_types names '" + excerpt(types[layer].dump()) + "'", expected);
-    }
-  } else if (qwen) {
-    const std::int64_t full = fields.has("max_window_layers") ? fields.whole("max_window_layers", 0, 1 << 24) : 28;
-    std::fill_n(windows.begin(), std::min<std::int64_t>(full, decoder.shape.layers), 0);
+/// The shape of GLM-4.5: K and V of heads, and DeepSeek-V3's experts.
+inline Expected<ModelShape> glm_shape(const nlohmann::json& config, const std::string& where, const std::string& type) {
+  HfDecoderFields fields(config, where);
+  ModelShape shape = shape_of_any(fields, type);
+  shape.kv_heads = fields.size("num_key_value_heads");
+  shape.head_dim = fields.size("head_dim");
+  read_grouped_experts(fields, config, where, shape);
+  if (shape.experts == 0 || !shape.dense.empty() || fields.has("intermediate_size"))
+    shape.mlp = fields.size("intermediate_size");
+  if (!fields.status()) return fields.status().error();
+  if (Status status = check(shape, where); !status) return status.error();
+  return shape;
+}
+
+/// The layers' attention windows, as planners read them. A window that no context exceeds is none. Only Qwen's classes
+/// read `layer_types`, so elsewhere it may only repeat the other fields.
+inline void read_windows(HfDecoderFields& fields, const nlohmann::json& config, const std::string& where,
+                         const std::string& type, DecoderConfig& decoder) {
+  const auto read = [&](HfFields& planner) { return hf_decoder_windows(planner, decoder.shape.layers, type); };
+  std::vector<int> windows = fields.as_planned(read);
+  if (type.rfind("qwen", 0) != 0 && fields.has("layer_types")) {
+    nlohmann::json others = config;
+    others.erase("layer_types");
+    HfFields without(others, where);
+    if (read(without) != windows)
+      fields.refuse("layer_types differs from sliding_window",
+                    "the same windows: the class of " + type + " does not read layer_types");
   }
+  for (int& window : windows)
+    if (window >= decoder.max_positions) window = 0;
   if (std::any_of(windows.begin(), windows.end(), [](int of) { return of > 0; })) decoder.windows = std::move(windows);
 }
 
@@ -418,10 +421,12 @@ SLUICE_MODEL_INLINE Expected<DecoderConfig> decoder_from_hf_config(const nlohman
   nlohmann::json whole = config; // the KV of all layers is kept whole here, whichever have a window
   if (whole.contains("use_sliding_window")) whole["use_sliding_window"] = false;
   const std::string type = config.find("model_type")->get<std::string>();
-  const bool latents = type == "deepseek_v2" || type == "deepseek_v3";
-  const bool states = type == "qwen3_next" || type == "qwen3_5_text";
-  Expected<ModelShape> shape = latents  ? detail::latent_shape(config, where)
+  const bool latents = type == "deepseek_v2" || type == "deepseek_v3" || type == "kimi_k2";
+  const bool states = type == "qwen3_next" || type == "qwen3_5_text" || type == "qwen3_5_moe_text";
+  const bool glm = type == "glm4_moe";
+  Expected<ModelShape> shape = latents  ? detail::latent_shape(config, where, type)
                                : states ? detail::delta_shape(config, where, type)
+                               : glm    ? detail::glm_shape(config, where, type)
                                         : shape_from_hf_config(whole, where);
   if (!shape) return shape.error();
   DecoderConfig decoder;
@@ -449,12 +454,14 @@ SLUICE_MODEL_INLINE Expected<DecoderConfig> decoder_from_hf_config(const nlohman
     if (type == "llama" || type == "qwen3")
       decoder.qkv_bias = decoder.output_bias = fields.flag("attention_bias", false);
     if (type == "qwen2") decoder.qkv_bias = true;
-    decoder.query_key_norm = states || type == "qwen3";
+    if (glm) decoder.qkv_bias = fields.flag("attention_bias", false); // its class has none of the output
+    decoder.query_key_norm = states || type == "qwen3" || (glm && fields.flag("use_qk_norm", false));
     fields.only_flag("mlp_bias", false);
     if (latents || states) fields.only_flag("attention_bias", false);
-    if (decoder.shape.experts > 0 && (latents || states)) {
+    if (decoder.shape.experts > 0 && (latents || states || glm)) {
       decoder.mlp = MlpKind::experts;
-      if (latents) detail::read_latent_routing(fields, type == "deepseek_v3", decoder.shape, decoder.routing);
+      if (!states) detail::read_grouped_routing(fields, type != "deepseek_v2", decoder.shape, decoder.routing);
+      if (type == "qwen3_5_moe_text") fields.only_flag("norm_topk_prob", true); // its class does not read it
       if (states) decoder.routing.normalised = fields.flag("norm_topk_prob", true);
       decoder.gated_shared_experts = states;
     }
@@ -464,13 +471,14 @@ SLUICE_MODEL_INLINE Expected<DecoderConfig> decoder_from_hf_config(const nlohman
       decoder.joint_states = type == "qwen3_next"; // Qwen3.5 has each projection alone
     } else if (latents) {
       decoder.neighbours_rotate = fields.flag("rope_interleave", true);
-    } else {
-      detail::read_windows(fields, config, type, decoder);
+    } else if (!glm) {
+      detail::read_windows(fields, config, where, type, decoder);
     }
     if (!latents && !states && decoder.shape.head_dim % 2 != 0)
       fields.refuse("the head size is " + std::to_string(decoder.shape.head_dim), "an even one, for its halves rotate");
     if (fields.status()) {
-      Status rotation = detail::read_rotation(config, where, type == "mixtral" ? 1e6 : 1e4, decoder);
+      const double rotated = states ? 0.25 : glm ? 0.5 : 1; // the classes' defaults
+      Status rotation = detail::read_rotation(config, where, type == "mixtral" ? 1e6 : 1e4, rotated, decoder);
       if (!rotation) return rotation.error();
     }
   }

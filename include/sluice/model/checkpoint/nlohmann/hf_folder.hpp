@@ -22,9 +22,9 @@
 namespace sluice {
 
 /// The decoder that a parsed config.json describes; `where` opens the error's line. Known model types: llama, mistral,
-/// qwen2, qwen3, opt, mixtral, deepseek_v2, deepseek_v3, qwen3_next and qwen3_5_text, in float32, float16 or bfloat16.
-/// Refuses by name whatever would be computed wrongly: other activations, rotations, attention windows or choices of
-/// experts, norms after the sublayers, unsupported biases.
+/// qwen2, qwen3, opt, mixtral, deepseek_v2, deepseek_v3, kimi_k2, glm4_moe, qwen3_next, qwen3_5_text and
+/// qwen3_5_moe_text, in float32, float16 or bfloat16. Refuses by name whatever would be computed wrongly: other
+/// activations, rotations, attention windows or choices of experts, norms after the sublayers, unsupported biases.
 ///
 /// Absent fields take the defaults of Hugging Face's classes where older configs lack them; absent sizes, norm epsilons
 /// and longest contexts are errors.

@@ -210,8 +210,13 @@ class CheckpointReader {
 
   /// Layers need no alignment: backends copy their bytes to a slot first.
   void read_layers(const DecoderConfig& config, ModelWeights& weights) {
+    const auto packed = [&](int layer, LayerTensor tensor, int expert) {
+      std::optional<PackedExperts> of = packed_experts(config, layer, tensor, expert);
+      return of && tensors_.find(prefix_ + of->name) != nullptr ? std::move(of) : std::nullopt;
+    };
     const auto name_of = [&](int layer, LayerTensor tensor, int expert) {
-      return prefix_ + layer_tensor_name(config, layer, tensor, expert);
+      const std::optional<PackedExperts> of = packed(layer, tensor, expert);
+      return prefix_ + (of ? of->name : layer_tensor_name(config, layer, tensor, expert));
     };
     // The types of a kind's first layer are those of all its layers: each must fit every slot.
     const auto first_like = [&](LayerKind kind) {
@@ -233,14 +238,17 @@ class CheckpointReader {
       std::vector<std::span<const std::byte>> ranges;
       const LayerKind kind = config.kind(layer);
       for (const TensorPlace& place : weights.layout_of_kind(kind).places) {
-        const TensorIndex::Found* found = find(name_of(layer, place.tensor, place.expert), stored_shape(place));
+        const std::optional<PackedExperts> of = packed(layer, place.tensor, place.expert);
+        const TensorIndex::Found* found =
+            find(name_of(layer, place.tensor, place.expert), of ? of->shape : stored_shape(place));
         if (found == nullptr) return;
         if (*element_type(found->tensor.dtype) != place.type) {
           const std::string first = name_of(first_like(kind), place.tensor, place.expert);
           return refuse(*found, "is of dtype " + found->tensor.dtype,
                         tensors_.find(first)->tensor.dtype + ", the type of " + tensor_text(first));
         }
-        ranges.push_back(tensors_.bytes(*found));
+        const auto bytes = static_cast<std::size_t>(place.bytes());
+        ranges.push_back(tensors_.bytes(*found).subspan(of ? static_cast<std::size_t>(of->matrix) * bytes : 0, bytes));
         tensors.push_back(ranges.back().data());
       }
       weights.layers.push_back(std::move(tensors));

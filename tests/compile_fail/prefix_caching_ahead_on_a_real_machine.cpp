@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine that drops KV cannot find it again, though a ledger may say so: decoding would continue at the wrong
-// position.
+// A real device is told which blocks requests share when an iteration begins: a decision made before would find others.
 // sentences: 1
-// says: a real-time backend keeps no released blocks
+// says: this Retention policy .KeepUntilOverwritten. finds released blocks, which a real-time backend
 #include "sluice/engine/engine.hpp"
 #include "sluice/engine/systems/vllm.hpp"
+#include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/world/cpu/cpu.hpp"
 
 #ifdef GOOD
-using System = sluice::VllmSwap;
-#else
 using System = sluice::VllmPrefixCaching;
+#else
+using System = sluice::With<sluice::VllmPrefixCaching, sluice::OneStepAhead>;
 #endif
 
 using OnMachine = sluice::With<System, sluice::Cpu>;
