@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real device is told which blocks requests share when an iteration begins: a decision made before would find others.
+// A real device reads which blocks requests share when an iteration begins: a decision made before would find others.
 // sentences: 1
 // says: this Retention policy .KeepUntilOverwritten. finds released blocks, which a real-time backend
 #include "sluice/engine/engine.hpp"

@@ -144,7 +144,8 @@ template <class C>
 concept LayersFitLayout = C::layout_type::layerwise || !C::placement_type::places_layers;
 
 /// A policy finds released blocks only on a device that keeps them. A real one keeps them where they are, so its memory
-/// is not weights' from time to time; and it is told of blocks when an iteration begins, so nothing is decided before.
+/// is not weights' from time to time; and it reads which blocks requests share when an iteration begins, so nothing is
+/// decided before.
 template <class C>
 concept ReleasedBlocksStay = !C::retention_type::finds_released || !is_real_time<typename C::backend_type> ||
                              (KeepsReleased<typename C::backend_type> &&

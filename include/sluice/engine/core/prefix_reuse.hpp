@@ -119,14 +119,14 @@ class PrefixReuse {
 
   // For a real backend, which has the blocks -------------------------------------------------------------------------
 
-  /// From now on the backend names blocks, of prompts and answers, and is told which are taken. `to_host`: its host
-  /// gets their content before.
+  /// From now on the backend names blocks, of prompts and answers, and reads which are taken. `to_host`: its host gets
+  /// their content before.
   void name_by(const BlockNames& names, bool to_host) {
     names_ = names;
     taken_go_to_host_ = to_host;
   }
   [[nodiscard]] bool named() const { return names_.of != nullptr; }
-  /// What the backend carries out; valid until a request changes. Without names it is told nothing.
+  /// What the backend carries out; valid until a request changes. Without names there is nothing.
   [[nodiscard]] SharedBlocks shared() const {
     if (!named()) return {};
     return {this,
@@ -187,7 +187,7 @@ class PrefixReuse {
   std::uint64_t engine_ = 0;
   BlockNames names_;
   bool taken_go_to_host_ = false;
-  std::vector<std::uint32_t> taken_; ///< since `forget_taken`, if the backend is told
+  std::vector<std::uint32_t> taken_; ///< since `forget_taken`, for a backend that names blocks
 };
 
 } // namespace sluice

@@ -50,7 +50,7 @@ void copy_ahead(Core& core, std::span<const Slot> next, const PolicyCalls& polic
 
 /// A request has what it has waited for from a backend's host.
 void end_load(Core& core, Slot slot);
-/// Records that the backend names blocks, and is told which are taken.
+/// Records that the backend names blocks, and reads which are taken.
 void name_blocks(Core& core, const BlockNames& names);
 /// Records that the backend knows of all blocks that were taken.
 void tell_taken(Core& core);

@@ -54,7 +54,7 @@ inline void prefix_keys(std::span<const std::int32_t> tokens, std::int64_t block
   keys.clear();
   extend_prefix_keys(tokens, block_tokens, salt, keys);
 }
-/// The key by which an engine knows a block: half as long, so whoever has the block compares its RecordKey, too.
+/// The key by which an engine knows a block: half as long, so a machine compares the RecordKey, too.
 [[nodiscard]] inline BlockKey block_key(const RecordKey& key) { return next_key(BlockKey{key.high}, key.low); }
 
 /// Token blocks by key; each is a host block per layer. The blocks are full, so nothing ever writes to them, and a
