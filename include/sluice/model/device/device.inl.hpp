@@ -12,6 +12,8 @@
 
 namespace sluice {
 
+namespace detail {
+
 SLUICE_INLINE Status check_device_rate(const char* name, double value, const std::string& where) {
   if (math::isfinite(value) && value > 0.0 && value <= 1e21) return {};
   return Error{ErrorCode::bad_input, where, std::string{name} + " is " + std::to_string(value), "a positive number"};
@@ -23,6 +25,8 @@ SLUICE_INLINE Status check_device_share(const char* name, double value, bool zer
   return Error{ErrorCode::bad_input, where, std::string{name} + " is " + std::to_string(value),
                zero_is_valid ? "a share from 0 to below 1" : "a share above 0 and at most 1"};
 }
+
+} // namespace detail
 
 SLUICE_INLINE Status check(const Device& device, const std::string& where) {
   const struct {
