@@ -22,6 +22,8 @@ constexpr std::string_view listed = "a system that --list names";
 constexpr std::string_view variant = "it is a variant that only sluice-compare has";
 constexpr std::array missing{
     Missing{"SwappedFirst", "it is another name of VllmSwap", "VllmSwap"},
+    Missing{"Cake", "a machine computes nothing beside a load", "HiCacheIfFaster, or another system that --list names"},
+    Missing{"MooncakeStore", "its pool is the memory of other machines", "Kvbm, or another system that --list names"},
     Missing{"OrbitFlowPause", "it is OrbitFlow without the token deposit, which only sluice-compare turns off",
             "OrbitFlow, or another system that --list names"},
     Missing{"OrbitFlowSrtf", variant, listed},
