@@ -37,8 +37,8 @@ const char* needs_all_blocks(const engines::System& system, const KvBlocks& kept
   return kept.movable().empty() ? system.movable_layers : system.equal_layers;
 }
 
-KeptKv keep_kv(const Options& options, const engines::System& system, const ModelWeights& weights,
-               MachineSetup& setup) {
+KvKeeping keep_kv(const Options& options, const engines::System& system, const ModelWeights& weights,
+                  MachineSetup& setup) {
   const KvReach reach{weights.config, setup.limits.block_tokens};
   if (reach.bounded.empty()) return {};
   const Bytes block{kv_block_floats(weights.config.shape, setup.limits.block_tokens) * 4};
@@ -57,7 +57,7 @@ KeptKv keep_kv(const Options& options, const engines::System& system, const Mode
 
 engines::Setup engine_setup(const Options& options, const MachineSetup& setup, const ModelWeights& weights,
                             std::span<const RequestSpec> requests, const LocalMemory& memory, Costs& costs,
-                            const KeptKv& kept) {
+                            const KvKeeping& kept) {
   costs.device.memory = memory.device;
   costs.device.host_memory = memory.of(memory.host);
   engines::Setup engine{.limits = setup.limits,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// engine_setup: an engine's setup on this machine, from the flags, the model and the division of memory. KeptKv: what
-// layers keep of a request there.
+// engine_setup: an engine's setup on this machine, from the flags, the model and the division of memory. KvKeeping:
+// what layers keep of a request there.
 #pragma once
 
 #include "sluice/model/decoder/weights.hpp"
@@ -29,7 +29,7 @@ void rebuild(sluice::MachineSetup& setup, const engines::System& system, const s
              sluice::LayerBlocks most);
 
 /// What layers keep of a request on this machine.
-struct KeptKv {
+struct KvKeeping {
   std::shared_ptr<const sluice::KvLayers> groups{}; ///< null: every layer keeps all blocks
   std::string text{};                               ///< which of the two, in one line; empty if all layers are alike
 
@@ -41,13 +41,13 @@ const char* needs_all_blocks(const engines::System& system, const sluice::KvBloc
 
 /// Windows and states give back what no later token reads, and `setup` says so, unless the backend, a host tier or the
 /// system needs all blocks. Call it after `rebuild`.
-KeptKv keep_kv(const Options& options, const engines::System& system, const sluice::ModelWeights& weights,
-               sluice::MachineSetup& setup);
+KvKeeping keep_kv(const Options& options, const engines::System& system, const sluice::ModelWeights& weights,
+                  sluice::MachineSetup& setup);
 
 /// `options`: what the engine does with KV that the host keeps. `costs`' device gets the divided memories. `requests`:
 /// the requests that the memory was divided for. `kept`: what it was divided by.
 engines::Setup engine_setup(const Options& options, const sluice::MachineSetup& setup,
                             const sluice::ModelWeights& weights, std::span<const sluice::RequestSpec> requests,
-                            const sluice::LocalMemory& memory, Costs& costs, const KeptKv& kept = {});
+                            const sluice::LocalMemory& memory, Costs& costs, const KvKeeping& kept = {});
 
 } // namespace running

@@ -274,7 +274,7 @@ Expected<Served> serve(const Options& options, KeptWeights* kept) {
   const Workload& workload = served.workload;
   rebuild(setup, **system, shape,
           longest_batch(workload.requests, setup.limits.block_tokens, 1, static_cast<std::size_t>(options.batch)));
-  const KeptKv kv = keep_kv(options, **system, weights, setup);
+  const KvKeeping kv = keep_kv(options, **system, weights, setup);
   const LocalMemory memory = divide_memory(computer->needs(setup), shape.layers, workload.requests,
                                            wanted_memory(options), setup, kv.blocks());
   if (options.replay_clock.empty() && options.backend == "cpu")

@@ -54,14 +54,21 @@ Status check_tiers(const Options& options) {
   for (const auto& [flag, is_given] : given)
     if (options.host_cache == 0 && is_given)
       return flag_error(flag, "nothing is kept on the host", "--host-cache as well");
-  if (const Expected<const engines::System*> system = find_system(options.system); system && (*system)->caches)
+  if (const Expected<const engines::System*> system = find_system(options.system)) {
+    const bool pins = options.host_pin.has_value() && (*system)->finds_released;
+    if (pins && !(*system)->caches)
+      return flag_error("--host-pin", options.system + " would pin blocks on the device, which all requests share",
+                        "InferCept or Continuum, which do, or a system whose device keeps nothing, such as VllmSwap");
     for (const auto& [flag, is_given] : {std::pair{"--kv-transfer-config", !options.kv_transfer.empty()},
                                          {"--host-reuse", options.host_reuse.has_value()},
                                          {"--host-write", options.host_write.has_value()},
                                          {"--host-pin", options.host_pin.has_value()}})
-      if (is_given)
+      if (is_given && (*system)->caches)
         return flag_error(flag, options.system + " says itself what the host keeps and what is loaded",
                           "no such flag, or a system of another kind, such as VllmPrefixCaching");
+    if (options.host_pin_share && (*system)->finds_released)
+      return flag_error("--host-pin-share", options.system + " pins blocks on the device", "no such flag");
+  }
   if (options.host_cache == 0 && !options.disk_cache) return {};
   const char* const flag = options.disk_cache ? "--disk-cache" : "--host-cache";
   if (options.host_cache == 0)
@@ -73,7 +80,12 @@ Status check_tiers(const Options& options) {
 }
 
 Status add_tiers(const Options& options, const ModelWeights& weights, const LocalMemory& memory, MachineSetup& setup) {
-  if (options.host_cache == 0) return {};
+  const Expected<const engines::System*> system = find_system(options.system);
+  if (options.host_cache == 0) {
+    if (system && (*system)->caches)
+      fmt::print(stderr, "{} without --host-cache keeps and finds nothing below the device\n", options.system);
+    return {};
+  }
   const int layers = weights.config.shape.layers;
   const std::int64_t token_blocks = options.host_cache / (memory.block.count() * layers);
   if (token_blocks == 0)
@@ -86,7 +98,6 @@ Status add_tiers(const Options& options, const ModelWeights& weights, const Loca
                       fmt::format("this machine has {} of memory", exact_bytes(physical_memory().count())),
                       "less than that");
   setup.tier_blocks = LayerBlocks{token_blocks * layers};
-  const Expected<const engines::System*> system = find_system(options.system);
   setup.tier_evicts = options.host_evict.value_or(system ? (*system)->evicts : setup.tier_evicts);
   if (options.host_pin_share) setup.tier_pin_share = *options.host_pin_share / 100.0;
   if (!options.disk_cache) return {};

@@ -104,7 +104,7 @@ Expected<Served> on_machine(const Options& options, const engines::System& syste
   const std::vector<RequestSpec> batch(static_cast<std::size_t>(options.run.batch), longest);
   running::rebuild(setup, system, weights.config.shape,
                    longest_batch(batch, setup.limits.block_tokens, 1, batch.size()));
-  const running::KeptKv kv = running::keep_kv(options.run, system, weights, setup);
+  const running::KvKeeping kv = running::keep_kv(options.run, system, weights, setup);
   const LocalMemory memory = divide_memory(computer->needs(setup), shape.layers, batch,
                                            running::wanted_memory(options.run), setup, kv.blocks());
   if (memory.kv.count() < 0)

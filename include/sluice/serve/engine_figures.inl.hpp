@@ -203,12 +203,10 @@ SLUICE_INLINE void EngineFigures::metrics(PrometheusWriter& to) const {
             {"num_gpu_blocks", std::to_string(s.layers > 0 ? s.device_capacity / s.layers : 0)},
             {"num_cpu_blocks", std::to_string(s.layers > 0 ? s.host_capacity / s.layers : 0)},
             {"enable_prefix_caching", s.tier || s.found_on_device > 0 ? "True" : "False"}});
-  if (s.tier || s.found_on_device > 0) {
-    to.counter("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.",
-               whole(s.tier ? s.tier->asked : s.prompts));
-    to.counter("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.",
-               whole(s.found_on_device));
-  }
+  to.counter("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.",
+             whole(s.tier ? s.tier->asked : s.prompts));
+  to.counter("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.",
+             whole(s.found_on_device));
   if (s.tier) write_tier(to, *s.tier);
   to.gauge("sluice:num_requests_preempted", "Requests that are paused.", whole(s.preempted));
   to.counter("sluice:paused_seconds_total", "Time for which requests that came back had been paused.", s.paused_s);

@@ -49,6 +49,7 @@ SLUICE_INLINE const RequestRow* Core::find(RequestId id) const {
 
 SLUICE_INLINE bool Core::finds_the_same(Slot slot) const {
   const RequestRow& request = row(slot);
+  if (request.times_lost > 0 && request.lost_at == request.generated.count()) return request.computed.count() == 0;
   if (policies->is.finds_released && !prefix.finds_the_same(slot, request, limits.block_tokens)) return false;
   if (policies->tiers == nullptr) return true; // what a backend keeps for a request stays
   return tiers.calls().holds(*tiers, prefix.loaded_keys(slot, request, limits.block_tokens));

@@ -139,6 +139,11 @@ SLUICE_INLINE void release(Core& core, Slot slot) {
 SLUICE_INLINE bool choose_load(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
   RequestRow& request = core.row(slot);
   const bool released = core.policies->is.finds_released;
+  if (released && request.times_lost > 0 && request.lost_at == request.generated.count()) {
+    const bool found = request.computed.count() > 0; // and may lose it again: it computes everything
+    request.computed = request.slack = request.loading = Tokens{0};
+    return found;
+  }
   if (request.on_host.count() == 0 || request.phase != Phase::waiting || request.times_preempted > 0)
     return released && core.prefix.look_up(slot, request, core.limits.block_tokens);
   const auto found = [](const RequestRow& row) { return std::array{row.computed, row.loading, row.slack}; };

@@ -180,9 +180,9 @@ template <class P>
 ///     are asked for of a policy that reads some.
 /// 11. Optional: `P::first_tier(host)`, if the first tier is not host memory with LRU behind the device's link alone.
 ///
-/// A real backend has tiers of its own, and asks the same: with `Writes::behind` they get blocks while the link is
-/// idle, with `Writes::evicted` when their request ends, since the device keeps nothing then. `worth` is asked when a
-/// request ends or is cancelled; pinned blocks stay on the host, not on the device (docs/tiers.md, "On this machine").
+/// A real backend has tiers of its own, and asks the same: `Writes::evicted` is when the device overwrites blocks, or
+/// when their request ends if it keeps none. `worth` is asked when a request ends or is cancelled; a device that keeps
+/// blocks pins them, and else the host does (docs/tiers.md, "On this machine").
 /// Its `first_tier` must only choose the order of eviction, and the backend's tier must have it.
 ///
 /// Not checked: `write` should not shrink. The device's own blocks are Retention's (`finds_released`).

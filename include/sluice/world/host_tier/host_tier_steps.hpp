@@ -98,7 +98,10 @@ inline void depart(MachineCore& core, KvSequence& sequence, std::span<const std:
 inline void depart_taken(MachineCore& core, std::uint32_t number) {
   ReleasedBlocks::Entry entry = core.released.take(number);
   if (entry.device.empty()) return;
-  if (!core.tier.exists() || core.tier.holds(entry.key) || core.tier.reserve(1, 0) == 0) {
+  const bool wanted = core.tier.exists() && !core.tier.holds(entry.key),
+             has_room = wanted && core.tier.reserve(1, 0) > 0;
+  if (!has_room) {
+    core.tier.counts().refused += wanted ? 1 : 0;
     for (const std::int32_t block : entry.device) core.store.give_up(block);
     return;
   }
@@ -161,7 +164,7 @@ void settle(MachineCore& core, Seconds now, const Added& added) {
       core.tier.touch_again(keys, one.kept.worth);
       keys.insert(keys.end(), one.keys.begin(),
                   one.keys.begin() + static_cast<std::ptrdiff_t>(core.tier.find(one.keys)));
-      stay_or_leave(core, one.kept, one.salt, one.pinned_until, now, std::move(keys));
+      if (!one.taken) stay_or_leave(core, one.kept, one.salt, one.pinned_until, now, std::move(keys));
     }
     core.tier.unpin(one.known);
     departed.erase(departed.begin() + static_cast<std::ptrdiff_t>(i));

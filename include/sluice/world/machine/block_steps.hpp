@@ -154,8 +154,9 @@ inline void find_rebuilt(const MachineCore& core, ScheduledRequest& scheduled, c
 
 } // namespace detail
 
-/// Whether all of a sequence's KV is on the device.
+/// Whether all of a sequence's KV is on the device. What a failed copy has brought is none.
 [[nodiscard]] inline bool has_loaded(const MachineCore& core, const KvSequence& sequence) {
+  if (sequence.lost) return false;
   const std::int64_t held = core.blocks_of(sequence.computed);
   return std::all_of(sequence.tables.begin(), sequence.tables.begin() + core.layers, [&](const BlockTable& table) {
     return std::all_of(table.runs().begin(), table.runs().end(),

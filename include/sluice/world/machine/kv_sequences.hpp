@@ -85,6 +85,7 @@ struct DepartedSequence {
   Seconds pinned_until{0};
   std::uint64_t salt = 0; ///< its request's
   bool lost = false;      ///< a transfer failed for good
+  bool taken = false;     ///< of no request: a block that is overwritten
 };
 
 /// Names a block while other threads work on it; it may be gone by the time it is looked up.
@@ -214,6 +215,7 @@ class KvSequences {
   DepartedSequence& depart(const RecordKey& key, std::vector<std::int32_t> tokens, std::vector<BlockTable> tables) {
     DepartedSequence gone;
     gone.generation = ++generations_;
+    gone.taken = true;
     gone.keys = {key};
     gone.tokens = std::move(tokens);
     gone.tables = std::move(tables);

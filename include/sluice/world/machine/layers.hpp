@@ -75,16 +75,20 @@ class LinkWaits {
   void wait_until(Lock& lock, const Done& done) {
     for (device_->wake(); !done() && !core_->schedule.stuck(); device_->wake()) wait(lock, -1, true);
   }
-  /// Waits until all KV of a request that computes nothing in this iteration is on the device, or nothing moves any
-  /// more.
+  /// Waits until all KV of a request that computes nothing in this iteration is on the device. If nothing can move any
+  /// more, those that wait are lost.
   void await_loaded(Lock& lock) {
     const Clock::time_point asked = Clock::now();
-    wait_until(lock, [this] {
+    const auto any_has = [this] {
       const auto requests = core_->batch.requests();
       return std::any_of(requests.begin(), requests.end(), [this](const ScheduledRequest& scheduled) {
-        return has_loaded(*core_, core_->sequence(scheduled));
+        return core_->sequence(scheduled).lost || has_loaded(*core_, core_->sequence(scheduled));
       });
-    });
+    };
+    wait_until(lock, any_has);
+    if (!any_has())
+      for (const ScheduledRequest& scheduled : core_->batch.requests())
+        core_->sequences.lose(scheduled.slot, no_room, true);
     stalled_ += since(asked);
   }
   /// Waits until copies for the host tier have crossed.

@@ -204,9 +204,7 @@ class LinkSchedule {
     return false;
   }
   /// Whether copies that are made ahead wait to cross, or anything is on its way to the host.
-  [[nodiscard]] bool sends_ahead() const {
-    return !copies_.empty() || !flights_[static_cast<std::size_t>(Way::to_host)].empty();
-  }
+  [[nodiscard]] bool sends_ahead() { return !copies_.empty() || !flights(Way::to_host).empty(); }
   /// Blocks that have to leave and have not left yet, without those that only pass.
   [[nodiscard]] std::int64_t leaving() const {
     std::int64_t blocks = 0;

@@ -54,7 +54,7 @@ class Machine final : public TokenWorld {
                                                  const MachineSetup& setup, TokenListener listener = {},
                                                  Args&&... args) {
     if (Status status = check(weights.config, "the model"); !status) return status.error();
-    if (setup.gives_back && setup.tier_blocks > LayerBlocks{0})
+    if (setup.gives_back && setup.tier_blocks > LayerBlocks{0}) // nor does an engine share blocks then (submit.hpp)
       return Error{ErrorCode::unsupported, "gives_back", "there is a host tier, which needs all blocks of a request",
                    "no tier_blocks, or layers that keep their blocks"};
     auto machine = std::shared_ptr<Machine>{
@@ -296,6 +296,9 @@ class Machine final : public TokenWorld {
   [[nodiscard]] BlockNames block_names() override {
     return {this, [](void* of, RequestId id, std::size_t count, std::vector<BlockKey>& keys) {
               auto& own = *static_cast<Machine*>(of);
+              // Each token of a scored prompt needs the logits before it: it finds nothing, as in the host tier.
+              if (const TokenRequest* const request = own.requests_.find(id); request == nullptr || request->scores)
+                return;
               const std::span<const RecordKey> named = own.requests_.keys(id, count, own.core_.block_tokens);
               for (std::size_t i = keys.size(); i < named.size(); ++i) keys.push_back(block_key(named[i]));
             }};
