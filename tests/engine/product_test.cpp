@@ -59,8 +59,8 @@ static_assert(Layouts::fate<2> == Combined::conflicts && same<Layouts::models<2>
 static_assert(Layouts::count(Combined::repeats) == 0 && Layouts::count(Combined::engine) == 8);
 // So are combinations that a real-time backend cannot run.
 using Real = Product<Choices<Cpu>, Choices<Drop, KeepUntilOverwritten>, Choices<InStep, OneStepAhead>>;
-static_assert(Real::count(Combined::conflicts) == 2 && Real::fate<1> == Combined::engine &&
-              Real::fate<2> == Combined::conflicts);
+static_assert(Real::count(Combined::conflicts) == 1 && Real::fate<2> == Combined::engine &&
+              Real::fate<3> == Combined::conflicts);
 
 // Repeats are omitted; the first model of the role stands for them.
 using Rules = Product<Choices<AllResident, FewestLayers>, Choices<NextLayer, FairShare, DeadlinePool>>;

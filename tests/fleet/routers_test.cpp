@@ -235,10 +235,10 @@ TEST_CASE("holders of a prompt's beginning are found as by asking every engine")
       }
       if (stamp % 1000 == 0) {
         const std::size_t before = holders.size();
-        holders.sweep([&](KeyHolders::Keys keys, std::uint32_t engine, std::uint64_t /*stamp*/) {
-          const bool there = has[engine].contains(static_cast<std::uint64_t>(keys.back()));
+        holders.sweep([&](KeyHolders::Keys beginning, std::uint32_t engine, std::uint64_t /*stamp*/) {
+          const bool there = has[engine].contains(static_cast<std::uint64_t>(beginning.back()));
           const auto begins = [&](const std::vector<BlockKey>& one) {
-            return one.size() >= keys.size() && std::equal(keys.begin(), keys.end(), one.begin());
+            return one.size() >= beginning.size() && std::equal(beginning.begin(), beginning.end(), one.begin());
           };
           REQUIRE(std::any_of(sent[engine].begin(), sent[engine].end(), begins) == there); // all keys of the beginning
           return there;

@@ -52,6 +52,7 @@ std::vector<std::int64_t> simulated(const RealTrial& trial, std::int64_t kv_bloc
                               .geometry = {trial.layers(), Bytes{1024}, Bytes{0}},
                               .device_blocks = LayerBlocks{kv_blocks},
                               .host_blocks = LayerBlocks{trial.host_blocks},
+                              .cost = SmallCost{},
                               .backend = BasicSimulated<FixedDuration>{FixedDuration{step}}});
   REQUIRE(made);
   E& engine = *made;
