@@ -161,7 +161,24 @@ SYSTEMS = [
     "OneAtATime",
 ]
 # Systems that the oldest files of bench/results lack: a file may lack their rows.
-LATER = ["AptServe", "VllmPriority", "VllmPriorityPreempts"]
+LATER = ["AptServe", "VllmPriority", "VllmPriorityPreempts", "VllmPrefixCaching"]
+# Systems with tiers, which sluice-run does not have on a GPU: there they are VllmPrefixCaching or OrbitFlowPool.
+WITH_TIERS = [
+    "VllmOffload",
+    "Lmcache",
+    "HiCache",
+    "HiCacheBack",
+    "HiCacheIfFaster",
+    "HiCacheWithinSlos",
+    "HiCacheHints",
+    "Kvbm",
+    "CachedAttention",
+    "AdaptiveOffload",
+    "Continuum",
+    "InferCept",
+    "KvFlow",
+    "OrbitFlowCached",
+]
 NOT_ASKED = "it was not asked for"  # why a stage was skipped
 OVERLAPS = ["KV", "weights"]  # the data that crosses the link
 HOST_BATCHES = ["8 x 1k", "32 x 4k"]  # requests and their tokens

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rows import StageCut, StageFailed, StageSkipped, compared, row, skipped
-from schema import LATER, OFFLOADS, OVERLAPS, SYSTEMS
+from schema import LATER, OFFLOADS, OVERLAPS, SYSTEMS, WITH_TIERS
 from served import Refused, Served, ids, missing, repro, steps
 from workload import BLOCK_TOKENS, kv_bytes, layer_block_bytes, prompts
 
@@ -259,7 +259,7 @@ def table(run, served, folder, size):
     lines = [f"2026-01-01 00:00:{at:010.7f},{prompt},{output}" for at, prompt, output in size.trace]
     recorded.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *lines, ""]), encoding="utf-8")
     there = set(served.systems())
-    if unknown := there - {"AllResident", *EVERY_SYSTEM}:
+    if unknown := there - {"AllResident", *EVERY_SYSTEM, *WITH_TIERS}:
         raise StageFailed(f"bench/gpu/schema.py has no rows for {', '.join(sorted(unknown))}, which sluice-run names")
     resident = run_system(served, folder, size, profile, recorded, "AllResident", [])
     promise = max(1e-4, round(PROMISE * resident["step"], 4))

@@ -59,7 +59,7 @@ inline void audit_systems(const ComparisonReport& report, std::vector<AuditLine>
                    growing.empty() ? "no queue grows to the end"
                                    : "the queue grows to the end of " + growing +
                                          ": latencies depend on the number of requests; a lower rate, or --capacity"});
-  double counted = report.workload.counted.empty() ? Interval::absent : 0; // the longest of all rows
+  double counted = 0; // the longest of all rows
   bool brief = false;
   for (const SystemReport& row : report.systems) {
     brief = brief || row.short_horizon;

@@ -36,6 +36,7 @@ SLUICE_INLINE Core::Core(const PolicyTable& table, const Limits& batch_limits, c
                               : PrefixReuse{kv_capacity, geometry.kv(), table.keeps_checkpoint};
   }
   if (table.tiers == nullptr) return;
+  if (!table.is.finds_released) prefix = PrefixReuse{TokenBlocks{0}, true}; // it keeps keys, and finds none of them
   const CachingTable& caching = *table.caching;
   tiers = OwnedTiers(*table.tiers, below, geometry.layer_block_bytes * geometry.layers, caching.feed);
   if (caching.writes == Writes::evicted) prefix.note_overwritten();
