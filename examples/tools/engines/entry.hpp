@@ -210,6 +210,7 @@ void add_real([[maybe_unused]] System& system) {
     system.knows_lengths = sluice::knows_lengths<E>;
     system.caches = sluice::Caches<typename E::composition::caching_type>;
     system.evicts = sluice::reached_by<typename E::composition::caching_type>(sluice::Tier{}).replacement;
+    system.moves_weights = !std::is_same_v<typename E::composition::weights_type, sluice::ResidentWeights>;
     system.finds_released = E::composition::retention_type::finds_released;
     system.rebuilds_kv = detail::rebuilds_kv<E>;
     system.states_on_device = sluice::KeepsStates<typename E::composition::placement_type>;

@@ -113,6 +113,7 @@ struct System {
   bool knows_lengths = false;           ///< its admission uses output lengths, which a server cannot know
   bool caches = false;                  ///< it says itself what tiers keep of a request, and what is loaded
   sluice::Replacement evicts{};         ///< which of it leaves the first tier first, if it says so itself
+  bool moves_weights = false;           ///< on a machine: weights leave the device, to stream or to lend memory
   bool finds_released = false;          ///< requests find others' beginnings on the device, by their tokens
   bool rebuilds_kv = false;             ///< it recomputes K and V, so iterations need buffers for that
   bool states_on_device = false;        ///< from hidden states that stay on the device, if it keeps any

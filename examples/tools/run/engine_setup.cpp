@@ -32,7 +32,7 @@ void rebuild(MachineSetup& setup, const engines::System& system, const ModelShap
 }
 
 const char* needs_all_blocks(const engines::System& system, const KvBlocks& kept) {
-  if (system.streams_weights) return "the machine streams weights of layers that are alike";
+  if (system.moves_weights) return "the machine moves weights of layers that are alike";
   if (system.finds_released) return "requests find blocks of layers that are alike";
   return kept.movable().empty() ? system.movable_layers : system.equal_layers;
 }
