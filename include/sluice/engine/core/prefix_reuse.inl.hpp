@@ -153,10 +153,8 @@ SLUICE_INLINE void PrefixReuse::use(Slot slot, std::uint64_t user, Tokens tokens
       continue;
     }
     users_.push_back({key, user});
-    if (used_.holds(users_.size()))
-      used_.add(key, static_cast<std::uint32_t>(users_.size() - 1));
-    else
-      index_users();
+    if (!used_.holds(users_.size())) used_.grow(2 * users_.size());
+    used_.add(key, static_cast<std::uint32_t>(users_.size() - 1));
   }
 }
 

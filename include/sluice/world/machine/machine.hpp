@@ -54,7 +54,7 @@ class Machine final : public TokenWorld {
                                                  const MachineSetup& setup, TokenListener listener = {},
                                                  Args&&... args) {
     if (Status status = check(weights.config, "the model"); !status) return status.error();
-    if (setup.gives_back && setup.tier_blocks > LayerBlocks{0}) // nor does an engine share blocks then (submit.hpp)
+    if (setup.gives_back && setup.tier_blocks > LayerBlocks{0})
       return Error{ErrorCode::unsupported, "gives_back", "there is a host tier, which needs all blocks of a request",
                    "no tier_blocks, or layers that keep their blocks"};
     auto machine = std::shared_ptr<Machine>{
