@@ -369,6 +369,15 @@ TEST_CASE("any record is read back bit for bit") {
                                                        static_cast<std::int64_t>(random.below(9)));
         event = cancel;
         event.now = record.events.back().now;
+      } else if (random.below(8) == 0) {
+        event = detail::loaded_event(Slot{static_cast<std::uint32_t>(random())});
+        if (random.below(2) == 0) event.kind = ClockEvent::Kind::loading;
+        event.now = record.events.back().now;
+      } else if (random.below(8) == 0) {
+        event = detail::name_event(RequestId{static_cast<std::uint32_t>(random())}, random.below(9));
+        event.now = record.events.back().now;
+        for (std::uint64_t n = random.below(4); n > 0; --n)
+          event.keys.push_back(BlockKey{random.below(3) == 0 ? random.below(20) : random()});
       } else {
         event.cost = {Seconds{odd()}, Seconds{odd()}, Seconds{odd()}};
         event.background_blocks = odd() * 1e6;
@@ -389,6 +398,7 @@ TEST_CASE("any record is read back bit for bit") {
       const ClockEvent &a = record.events[i], &b = read->events[i];
       CHECK(a.same_question(b));
       CHECK(a.kind == b.kind);
+      CHECK(a.keys == b.keys);
       CHECK(a.now == b.now);
       CHECK(a.cost.duration == b.cost.duration);
       CHECK(a.cost.stall == b.cost.stall);
@@ -426,7 +436,11 @@ TEST_CASE("a malformed record is reported in one line: where, what, and what was
         {header + start + run + "1,idle,0.5,0.5,0,0,0,0,0,0,0,0,\n", "clock.csv:4", "before the last"},
         {header + start + "0,failed,0,0,0,0,0,0,0,0,0,0,why\n", "clock.csv:3", "outside of an iteration"},
         {header + start + run + "1,failed,0,0,0,0,0,0,0,0,0,-1,why\n", "clock.csv:4", "slot is '-1'"},
-        {header + start + "0,run,1,0,1,0,-2,0,1,1,7,0,\n", "clock.csv:3", "link_s is '-2'"}}) {
+        {header + start + "0,run,1,0,1,0,-2,0,1,1,7,0,\n", "clock.csv:3", "link_s is '-2'"},
+        {header + start + "0,name,0,0,0,0,0,0,0,2,0,0,5f 1g\n", "clock.csv:3", "a key is '1g'"},
+        {header + start + "0,name,0,0,0,0,0,0,0,2,0,0,5f  1\n", "clock.csv:3", "a key is ''"},
+        {header + start + "0,name,0,0,0,0,0,0,0,2,0,0,5f \n", "clock.csv:3", "a key is '5f'"},
+        {header + start + "0,name,0,0,0,0,0,0,0,2,0,0,1ffffffffffffffff\n", "clock.csv:3", "a key is"}}) {
     CAPTURE(wrong.text);
     const Expected<ClockRecord> read = read_back(wrong.text);
     REQUIRE_FALSE(read.has_value());

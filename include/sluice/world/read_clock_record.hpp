@@ -19,6 +19,7 @@
 #include <system_error>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -54,6 +55,21 @@ struct ClockLine {
                  std::string{std::is_integral_v<Number> ? "a whole number" : "a number"} + ", at least " +
                      std::to_string(least)};
   }
+  /// Of the last field: hexadecimal, with a space between two.
+  [[nodiscard]] Status read_keys(std::vector<BlockKey>& keys) const {
+    for (std::string_view left = fields[count - 1]; !left.empty();) {
+      const std::string_view text = left.substr(0, left.find(' '));
+      std::uint64_t key = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), key, 16);
+      const bool ends_line = text.size() == left.size();
+      if (error != std::errc{} || end != text.data() + text.size() || (!ends_line && text.size() + 1 == left.size()))
+        return Error{ErrorCode::bad_input, where, "a key is '" + excerpt(text) + "'",
+                     "hexadecimal keys, with a space between two"};
+      keys.push_back(BlockKey{key});
+      left.remove_prefix(ends_line ? left.size() : text.size() + 1);
+    }
+    return {};
+  }
 };
 
 } // namespace detail
@@ -69,9 +85,10 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
   if (!line) return line.error();
   if (!*line || **line != ClockRecord::header)
     return wrong("the header is '" + excerpt(line->value_or("")) + "'", "'" + std::string{ClockRecord::header} + "'");
-  constexpr std::array kinds{ClockEvent::Kind::start,  ClockEvent::Kind::idle,    ClockEvent::Kind::run,
-                             ClockEvent::Kind::ready,  ClockEvent::Kind::late,    ClockEvent::Kind::joined,
-                             ClockEvent::Kind::cancel, ClockEvent::Kind::release, ClockEvent::Kind::wait};
+  constexpr std::array kinds{
+      ClockEvent::Kind::start,  ClockEvent::Kind::idle,    ClockEvent::Kind::run,    ClockEvent::Kind::ready,
+      ClockEvent::Kind::late,   ClockEvent::Kind::joined,  ClockEvent::Kind::cancel, ClockEvent::Kind::release,
+      ClockEvent::Kind::loaded, ClockEvent::Kind::loading, ClockEvent::Kind::name,   ClockEvent::Kind::wait};
   ClockRecord record;
   std::int64_t steps = 0;
   for (;;) {
@@ -95,7 +112,8 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
             "the event is '" + excerpt(kind) + "'",
             first
                 ? "'start'"
-                : "'run', 'idle', 'wait', 'ready', 'late', 'joined', 'cancel', 'release', 'ended', 'failed' or 'lost'");
+                : "'run', 'idle', 'wait', 'ready', 'late', 'joined', 'cancel', 'release', 'loaded', 'loading', 'name', "
+                  "'ended', 'failed' or 'lost'");
       event.kind = *known;
     }
 
@@ -117,13 +135,15 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
           {Slot{slot}, kind != "ended", std::string{split->fields[12]}, kind == "lost"});
       continue;
     }
+    if (event.kind == ClockEvent::Kind::name)
+      if (const Status status = split->read_keys(event.keys); !status) return status.error();
     event.slot = Slot{slot};
     event.now = Seconds{now_s};
     event.asked = Seconds{asked_s};
     event.cost = {Seconds{duration_s}, Seconds{stall_s}, Seconds{link_s}};
     if (!first && event.now < record.events.back().now) return wrong("now_s is before the last line's", "no less");
     if (event.kind == ClockEvent::Kind::run) ++steps;
-    record.events.push_back(event);
+    record.events.push_back(std::move(event));
   }
   if (record.events.empty()) return wrong("there is no line after the header", "the event 'start'");
   return record;

@@ -7,11 +7,14 @@
 #include "sluice/world/clock_record.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -30,6 +33,7 @@ class Recorded {
   static constexpr bool ends_requests = Base::ends_requests;
   static constexpr bool plans_async = Base::plans_async;
   static constexpr bool predicts = false;
+  static constexpr bool keeps_released = KeepsReleased<Base>;
 
   /// `record` is empty, and outlives this.
   Recorded(Base base, ClockRecord& record) : base_(std::move(base)), record_(&record) {
@@ -94,6 +98,30 @@ class Recorded {
   [[nodiscard]] std::optional<Replacement> host_tier_evicts() const requires KeepsKv<Base> {
     return base_.host_tier_evicts();
   }
+  [[nodiscard]] bool has_disk() const {
+    if constexpr (requires { base_.has_disk(); }) return base_.has_disk();
+    return false;
+  }
+  [[nodiscard]] bool has_loaded(Slot slot) const {
+    ClockEvent event = detail::loaded_event(slot);
+    const bool loaded = detail::has_loaded(base_, slot);
+    if (!loaded) event.kind = ClockEvent::Kind::loading;
+    write(std::move(event), now());
+    return loaded;
+  }
+  [[nodiscard]] BlockNames block_names() const requires KeepsReleased<Base> {
+    *named_ = {base_.block_names(), record_};
+    if (named_->names.of == nullptr) return {};
+    return {named_.get(), [](void* of, RequestId id, std::size_t count, std::vector<BlockKey>& keys) {
+              const auto& [names, record] = *static_cast<const Named*>(of);
+              const std::size_t known = keys.size();
+              names.name(names.of, id, count, keys);
+              ClockEvent event = detail::name_event(id, count);
+              event.now = record->events.back().now;
+              event.keys.assign(keys.begin() + static_cast<std::ptrdiff_t>(known), keys.end());
+              record->events.push_back(std::move(event));
+            }};
+  }
   void async(void (*work)(void*), void* what) requires PlansAsync<Base> { base_.async(work, what); }
   [[nodiscard]] bool async_done() requires PlansAsync<Base> {
     const bool done = base_.async_done();
@@ -106,13 +134,19 @@ class Recorded {
   }
 
  private:
-  void write(ClockEvent event, Seconds end) {
+  struct Named {
+    BlockNames names;
+    ClockRecord* record = nullptr;
+  };
+
+  void write(ClockEvent event, Seconds end) const {
     event.now = std::max(now(), end);
     record_->events.push_back(std::move(event));
   }
 
   Base base_;
   ClockRecord* record_;
+  std::shared_ptr<Named> named_ = std::make_shared<Named>(); ///< it stays where it is when this is moved
 };
 
 } // namespace sluice

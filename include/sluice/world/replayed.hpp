@@ -90,6 +90,11 @@ class Replay {
     case ClockEvent::Kind::cancel:
       return "the cancellation of slot " + std::to_string(index(event.slot)) + " after " +
              std::to_string(event.requests) + " requests";
+    case ClockEvent::Kind::loaded:
+    case ClockEvent::Kind::loading:
+      return "whether the KV of slot " + std::to_string(index(event.slot)) + " is on the device";
+    case ClockEvent::Kind::name:
+      return "the keys of " + std::to_string(event.tokens) + " blocks of request " + std::to_string(event.requests);
     case ClockEvent::Kind::release:
       return "the release of tokens that are due by " + std::to_string(event.asked.count()) + " s";
     }
@@ -122,6 +127,7 @@ class Replayed {
   static constexpr bool ends_requests = Base::ends_requests;
   static constexpr bool plans_async = Base::plans_async;
   static constexpr bool predicts = false;
+  static constexpr bool keeps_released = KeepsReleased<Base>;
 
   /// `replay` outlives this. A handle: copies share one clock.
   Replayed(Replay& replay, World world) : replay_(&replay), world_(std::move(world)) {}
@@ -167,6 +173,16 @@ class Replayed {
   [[nodiscard]] std::span<const RequestOutcome> outcomes() const requires EndsRequests<Base> { return outcomes_; }
   void cancelled(Slot slot, std::int64_t submitted) { (void)replay_->next(detail::cancel_event(slot, submitted)); }
   void released(Seconds until) { (void)replay_->next(detail::release_event(until)); }
+  [[nodiscard]] bool has_loaded(Slot slot) const {
+    const ClockEvent* const event = replay_->next(detail::loaded_event(slot));
+    return event == nullptr || event->kind == ClockEvent::Kind::loaded;
+  }
+  [[nodiscard]] BlockNames block_names() const requires KeepsReleased<Base> {
+    return {replay_, [](void* of, RequestId id, std::size_t count, std::vector<BlockKey>& keys) {
+              const ClockEvent* const event = static_cast<Replay*>(of)->next(detail::name_event(id, count));
+              if (event != nullptr) keys.insert(keys.end(), event->keys.begin(), event->keys.end());
+            }};
+  }
   void async(void (*work)(void*), void* what) requires PlansAsync<Base> { work(what); }
   [[nodiscard]] bool async_done() requires PlansAsync<Base> {
     const ClockEvent* const event = replay_->next(detail::plain_event(ClockEvent::Kind::ready));

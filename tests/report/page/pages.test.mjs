@@ -236,11 +236,11 @@ test('an exploration is saved as in its report: the ranking, the effect of each 
     for (const { role } of product.roles) assert.equal(row[role], system.models?.[role] ?? '', `${row.system}: ${role}`);
   }
   for (const row of marginals) {
-    const role = worth.find((one) => one.role === row.role), model = role.models.find((one) => one.model === row.model);
+    const role = worth.find((one) => one.role === row.role), model = role.models.find((one) => one.model === row.policy);
     checkNumber(row.spread, role.spread, drawn, row.role);
-    for (const key of ['combinations', 'best', 'mean', 'pairs', 'better', 'worse']) checkNumber(row[key], model[key], drawn, `${row.model}: ${key}`);
-    checkNumber(row.gain, model.pairs ? model.gain : null, drawn, row.model);
-    if (model.pairs) ['least', 'most'].forEach((end, e) => assert.ok(Math.abs(Number(row[`gain_${end}`]) - model.gain_interval[e]) < 1e-5, `${row.model}: gain_${end}`));
+    for (const key of ['combinations', 'best', 'mean', 'pairs', 'better', 'worse']) checkNumber(row[key], model[key], drawn, `${row.policy}: ${key}`);
+    checkNumber(row.gain, model.pairs ? model.gain : null, drawn, row.policy);
+    if (model.pairs) ['least', 'most'].forEach((end, e) => assert.ok(Math.abs(Number(row[`gain_${end}`]) - model.gain_interval[e]) < 1e-5, `${row.policy}: gain_${end}`));
   }
   assert.equal(marginals.length, product.roles.filter((role) => role.models.length > 1).reduce((sum, role) => sum + role.models.length, 0));
   const table = await rowsOf(explore, (row) => row);
