@@ -473,8 +473,11 @@ SLUICE_READERS_INLINE Expected<FirstFields> first_fields(const std::string& path
   fields.json = fields.list || shown.starts_with('{');
   if (fields.json) {
     const std::size_t object = shown.find_first_not_of("[ \t\r\n");
-    if (object != std::string_view::npos && shown[object] == '{')
-      fields.names = detail::top_fields(without_python_numbers(shown.substr(object)));
+    if (object != std::string_view::npos && shown[object] == '{') {
+      const std::string_view from = shown.substr(object); // up to a MiB, which is not copied without need
+      fields.names =
+          may_have_python_numbers(from) ? detail::top_fields(without_python_numbers(from)) : detail::top_fields(from);
+    }
     fields.other = detail::other_fields(fields);
     return fields;
   }
