@@ -279,12 +279,9 @@ Status check_machine(Options& options) {
 }
 
 Status check_repeatable(const Options& options, const std::string& flag) {
-  if (options.host_cache > 0)
+  const sluice::Expected<const engines::System*> system = find_system(options.system);
+  if (options.host_cache > 0 && !(system && (*system)->caches)) // those that cache decide by a record's answers alone
     return flag_error(flag, "the record does not have what earlier requests left in --host-cache", "one of the two");
-  if (const sluice::Expected<const engines::System*> system = find_system(options.system);
-      system && (*system)->finds_released)
-    return flag_error(flag, options.system + " finds KV by its tokens, which a record does not have",
-                      "a system whose device keeps nothing of ended requests, such as VllmSwap");
   if (options.profile.empty())
     return flag_error(flag, "without a profile every run measures new times for planners", "--profile as well");
   if (options.backend == "cuda" && !options.device_memory && !options.kv_memory)
