@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of an exploration: a ranking as a picture, and the gain of each choice of a model. A model's colour, marker
+// The page of an exploration: a ranking as a picture, and the gain of each choice of a policy. A policy's colour, marker
 // and position follow from its position in its role's list.
 import {addressed, choiceOf} from './address.js';
 import {axisName, axisX, axisY, linear, linearTicks, logarithmic, logTicks, multiples, seconds} from './axes.js';
@@ -161,13 +161,13 @@ const scatterLegend = () => legendOf([
 ]);
 
 // The gain of each choice: every valid combination as a stroke, the mean as a marker
-/// The difference to the role's first model, all else equal.
+/// The difference to the role's first policy, all else equal.
 function gainText(m, i) {
   if (!m.pairs) return i === 0 ? 'reference' : '–';
   const points = share => (share >= 0 ? '+' : '−') + Math.abs(100 * share).toFixed(1);
   return m.interval ? `${points(m.gain)} (${m.interval.map(points).join(' to ')})` : points(m.gain);
 }
-/// Attainments of the combinations that have this model in this role. Combinations count the last role first.
+/// Attainments of the combinations that have this policy in this role. Combinations count the last role first.
 function attainmentsWith(role, model) {
   const stride = roles.slice(role + 1).reduce((n, r) => n * r.models.length, 1);
   const has = number => Math.floor(number / stride) % roles[role].models.length === model;
