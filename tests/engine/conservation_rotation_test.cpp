@@ -46,6 +46,7 @@ struct Rebuilds : MostPendingFirst {
 using AptServeRebuilds = With<AptServe, Rebuilds>;
 
 SLUICE_CONSERVES(SuperInfer)
+SLUICE_CONSERVES(SuperInferUserLag)
 SLUICE_CONSERVES(Rotating)
 SLUICE_CONSERVES(Copying)
 SLUICE_CONSERVES(CopyingUnderPressure)

@@ -20,8 +20,21 @@ struct Crowd {
   std::vector<Slot> queue; ///< by arrival
 };
 
+/// How a crowd's tokens reach the users.
+enum class Delivered { at_once, held_back };
+
+/// The newest tokens of a request are deposited: one is due now or later, and the others follow one TBT SLO apart. Or
+/// the user has got all of them, some time after the last one was generated.
+void hold_back(RequestRow& row, Seconds now, Random& random) {
+  if (row.generated == Tokens{0}) return;
+  row.spec.slo.tbt = Seconds{0.05 + 0.5 * random.uniform()};
+  row.delivered = Tokens{between(random, 1, row.generated.count())};
+  row.last_delivery = row.last_token + (now - row.last_token) * random.uniform();
+  row.due = now + row.spec.slo.tbt * random.uniform();
+}
+
 /// Requests of every kind on a device that is full, nearly full or roomy.
-Crowd random_crowd(Random& random) {
+Crowd random_crowd(Random& random, Delivered delivered = Delivered::at_once) {
   Crowd crowd;
   HandMade& made = crowd.made;
   made.limits.batch = static_cast<int>(between(random, 2, 12));
@@ -57,6 +70,8 @@ Crowd random_crowd(Random& random) {
   made.ledger =
       Ledger{LayerBlocks{used + growth + between(random, 0, 100) * made.geometry.layers}, LayerBlocks{1 << 20}};
   made.ledger.grow({LayerBlocks{used}, LayerBlocks{0}});
+  if (delivered == Delivered::held_back)
+    for (RequestRow& row : made.rows) hold_back(row, made.now, random);
   return crowd;
 }
 
@@ -65,8 +80,18 @@ struct Decision {
   std::vector<Slot> out; ///< in order
 };
 
+/// When the user has got the last token that exists: release by release.
+Seconds last_release(const RequestRow& row) {
+  Seconds when = row.last_delivery.count() < 0 ? row.last_token : row.last_delivery;
+  Seconds due = row.due;
+  for (Tokens left = row.deposit(); left > Tokens{0}; left -= Tokens{1}, due += row.spec.slo.tbt) when = due;
+  return when;
+}
+
 /// The rule as written: one list and one sort.
-Decision transcribed(const Crowd& crowd, const LargestVirtualLagFirst& rule) {
+template <Batching B, LagClock C>
+Decision transcribed(const Crowd& crowd, const BasicLargestVirtualLagFirst<B, C>& rule) {
+  constexpr bool by_user = C == LagClock::user;
   const View view = crowd.made.view();
   const std::int64_t layers = view.geometry.layers;
   const auto blocks = [&](Slot slot) {
@@ -101,9 +126,11 @@ Decision transcribed(const Crowd& crowd, const LargestVirtualLagFirst& rule) {
   for (const Slot slot : outside) {
     const RequestRow& row = view.row(slot);
     const double wait = (view.now - row.spec.arrival).count() - rule.beta_first * rule.first_token.count();
-    const double gap = (view.now - row.last_token).count() - rule.beta_next * rule.next_token.count();
+    const double since = (view.now - (by_user ? last_release(row) : row.last_token)).count();
+    const double gap = since - rule.beta_next * rule.next_token.count();
     const bool started = row.phase == Phase::preempted && row.generated > Tokens{0};
-    all.push_back({started ? rule.alpha * std::max(0.0, gap) : std::max(0.0, wait), slot, false});
+    const double rotated = rule.alpha * (since < 0 ? since : std::max(0.0, gap));
+    all.push_back({started ? rotated : std::max(0.0, wait), slot, false});
   }
   std::vector<Slot> running(view.running.begin(), view.running.end());
   std::sort(running.begin(), running.end(), [&](Slot a, Slot b) { return view.row(a).id < view.row(b).id; });
@@ -113,8 +140,10 @@ Decision transcribed(const Crowd& crowd, const LargestVirtualLagFirst& rule) {
   std::int64_t left = free + rule.rotation.count() * layers;
   std::int64_t taken = 0;
   for (const Ranked& next : all) {
-    if (next.runs || next.lag < 0 || static_cast<int>(decision.in.size()) == view.limits.batch) continue;
+    if (next.runs || static_cast<int>(decision.in.size()) == view.limits.batch) continue;
     if (blocks(next.slot) > left) continue;
+    const bool full = static_cast<int>(decision.in.size() + running.size()) >= view.limits.batch;
+    if (next.lag < 0 && (full || taken + blocks(next.slot) > free)) continue;
     left -= blocks(next.slot);
     taken += blocks(next.slot);
     decision.in.push_back(next.slot);
@@ -129,22 +158,34 @@ Decision transcribed(const Crowd& crowd, const LargestVirtualLagFirst& rule) {
   return decision;
 }
 
+template <class Rule>
+Rule random_rule(Random& random) {
+  Rule rule;
+  rule.rotation = TokenBlocks{between(random, 0, 60)};
+  rule.beta_next = random.below(2) == 0 ? 0.0 : 20 * random.uniform();
+  return rule;
+}
+
+template <class Rule>
+Proposal proposed(const Crowd& crowd, const Rule& rule) {
+  typename Rule::State state;
+  for (const Slot slot : crowd.queue) rule.enter(state, slot, crowd.made.rows[index(slot)]);
+  Proposal proposal;
+  rule.propose(crowd.made.view(), state, proposal);
+  return proposal;
+}
+
 } // namespace
 
-TEST_CASE("LargestVirtualLagFirst decides by its rule") {
+TEST_CASE_TEMPLATE("LargestVirtualLagFirst decides by its rule", Rule, LargestVirtualLagFirst, LargestUserLagFirst) {
   Random random(31);
   int rotated = 0;
   int plain = 0;
   for (int round = 0; round < 5000; ++round) {
     CAPTURE(round);
-    const Crowd crowd = random_crowd(random);
-    LargestVirtualLagFirst rule;
-    rule.rotation = TokenBlocks{between(random, 0, 60)};
-    rule.beta_next = random.below(2) == 0 ? 0.0 : 20 * random.uniform();
-    LargestVirtualLagFirst::State state;
-    for (const Slot slot : crowd.queue) rule.enter(state, slot, crowd.made.rows[index(slot)]);
-    Proposal proposal;
-    rule.propose(crowd.made.view(), state, proposal);
+    const Crowd crowd = random_crowd(random, round % 2 == 0 ? Delivered::at_once : Delivered::held_back);
+    const Rule rule = random_rule<Rule>(random);
+    const Proposal proposal = proposed(crowd, rule);
     const Decision expected = transcribed(crowd, rule);
     CHECK(proposal.leaving == expected.out);
 
@@ -160,6 +201,94 @@ TEST_CASE("LargestVirtualLagFirst decides by its rule") {
   }
   CHECK(rotated > 500); // otherwise the test would check little
   CHECK(plain > 500);
+}
+
+TEST_CASE("without a deposit both clocks decide the same, and with one they do not") {
+  Random random(32);
+  int differs = 0, rotated = 0;
+  for (int round = 0; round < 4000; ++round) {
+    CAPTURE(round);
+    const bool held_back = round % 2 != 0;
+    Crowd crowd = random_crowd(random, held_back ? Delivered::held_back : Delivered::at_once);
+    if (!held_back && round % 4 == 0) // a Delivery that could hold tokens back writes when they came
+      for (RequestRow& row : crowd.made.rows)
+        if (row.generated > Tokens{0}) row.last_delivery = row.last_token;
+    const auto by_engine = random_rule<LargestVirtualLagFirst>(random);
+    const LargestUserLagFirst by_user{.beta_next = by_engine.beta_next, .rotation = by_engine.rotation};
+    const Proposal one = proposed(crowd, by_engine), other = proposed(crowd, by_user);
+    const auto same = [](const Claim& a, const Claim& b) {
+      return a.slot == b.slot && a.tokens == b.tokens && a.required == b.required;
+    };
+    const bool equal = one.leaving == other.leaving &&
+                       std::equal(one.claims.begin(), one.claims.end(), other.claims.begin(), other.claims.end(), same);
+    if (!held_back) CHECK(equal);
+    differs += held_back && !equal;
+    rotated += !held_back && !one.leaving.empty();
+  }
+  CHECK(differs > 500);
+  CHECK(rotated > 200);
+}
+
+TEST_CASE("by the user's clock a deposit covers a pause") {
+  // Four requests of 64 tokens and the same SLO of 0.1 s, on a device for two, at 100 s.
+  Crowd crowd;
+  HandMade& made = crowd.made;
+  made.ledger = Ledger{LayerBlocks{2 * 4 * made.geometry.layers}, LayerBlocks{1 << 20}};
+  made.ledger.grow({LayerBlocks{2 * 4 * made.geometry.layers}, LayerBlocks{0}});
+  const auto request = [&made](Phase phase, double last_token, std::int64_t deposit, double due) {
+    const Slot slot = made.add(Tokens{34}, Tokens{100}, Tokens{30}, Tokens{63}, phase);
+    RequestRow& row = made.rows[index(slot)];
+    row.spec.slo.tbt = Seconds{0.1};
+    row.last_token = Seconds{last_token};
+    row.last_delivery = Seconds{99.9};
+    row.delivered -= Tokens{deposit};
+    row.due = Seconds{due};
+    (phase == Phase::running ? made.running : made.preempted).push_back(slot);
+    row.may_return = phase == Phase::preempted;
+    if (row.may_return) row.resident_layers = 0;
+    return slot;
+  };
+  const Slot shorter = request(Phase::running, 100, 9, 100);
+  const Slot longer = request(Phase::running, 100, 0, 0);
+  made.rows[index(shorter)].running_since = Seconds{99};
+  made.rows[index(longer)].running_since = Seconds{98};
+  // The last token of `covered` is 0.8 s old, and the last of its deposit reaches the user in 0.4 s. That of `waits` is
+  // 0.3 s old, and its user got it 0.1 s ago.
+  const Slot covered = request(Phase::preempted, 99.2, 5, 100.0);
+  const Slot waits = request(Phase::preempted, 99.7, 0, 0);
+
+  const auto lag = [&](const auto& rule, Slot slot) { return rule.lag(made.view(), made.rows[index(slot)]); };
+  const LargestVirtualLagFirst by_engine{.rotation = TokenBlocks{4}}; // one of them
+  CHECK(lag(by_engine, covered) == doctest::Approx(3 * 0.8));
+  CHECK(lag(by_engine, waits) == doctest::Approx(3 * 0.3));
+  const LargestUserLagFirst by_user{.rotation = TokenBlocks{4}};
+  CHECK(lag(by_user, covered) == doctest::Approx(-3 * 0.4));
+  CHECK(lag(by_user, waits) == doctest::Approx(3 * 0.1));
+  for (const Slot slot : {shorter, longer}) CHECK(lag(by_user, slot) == lag(by_engine, slot));
+
+  const auto rotates_in = [&](const auto& rule, Slot in) {
+    const Proposal proposal = proposed(crowd, rule);
+    CHECK(proposal.leaving == std::vector{longer});
+    REQUIRE(proposal.claims.size() == 2);
+    CHECK(proposal.claims.back().slot == in);
+  };
+  rotates_in(by_engine, covered);
+  rotates_in(by_user, waits);
+
+  // Nobody leaves for a request whose user has tokens, but it takes memory that is free. (A newcomer that cannot fit
+  // keeps the rule from letting everybody in.)
+  made.preempted = {covered};
+  crowd.queue = {made.add(Tokens{300}, Tokens{50}, Tokens{0}, Tokens{0}, Phase::waiting)};
+  const auto joins = [&](std::int64_t free) {
+    made.ledger = Ledger{LayerBlocks{(2 * 4 + free) * made.geometry.layers}, LayerBlocks{1 << 20}};
+    made.ledger.grow({LayerBlocks{2 * 4 * made.geometry.layers}, LayerBlocks{0}});
+    const Proposal proposal = proposed(crowd, by_user);
+    CHECK(proposal.leaving.empty());
+    return proposal.claims.size() == 3 && proposal.claims.back().slot == covered;
+  };
+  CHECK_FALSE(joins(0));
+  CHECK_FALSE(joins(3));
+  CHECK(joins(4));
 }
 
 TEST_CASE("the rotation budget follows link, memory, blocks and SLO, and is the paper's on the paper's machine") {

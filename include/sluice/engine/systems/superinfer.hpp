@@ -6,6 +6,7 @@
 #include "sluice/engine/systems/vllm.hpp"
 #include "sluice/policy/admission/fcfs.hpp"
 #include "sluice/policy/admission/largest_virtual_lag_first.hpp"
+#include "sluice/policy/delivery/token_deposit.hpp"
 #include "sluice/policy/layout/all_layers.hpp"
 #include "sluice/policy/lookahead/one_step_ahead.hpp"
 #include "sluice/policy/retention/eager_copy.hpp"
@@ -27,6 +28,10 @@ namespace sluice {
 /// in the iteration before; every block is a separate copy, not one launch for all blocks of a direction (195 GB/s
 /// instead of 254 with Llama-3-8B's blocks). beta_F is from notes on the paper, not from its sweep.
 using SuperInfer = Engine<LargestVirtualLagFirst, EagerCopy, OneStepAhead, AllLayers>;
+
+/// SuperInfer with a deposit, and lag by the user's clock: a pause counts once the deposit is empty. No paper has it;
+/// docs/systems.md says what it gains and where.
+using SuperInferUserLag = With<SuperInfer, LargestUserLagFirst, TokenDeposit>;
 
 #ifdef SLUICE_COMPILED // in the library
 extern template class BasicEngine<SuperInfer::composition>;

@@ -14,6 +14,12 @@
 
 namespace sluice {
 
+/// Whose wait a preempted request's lag counts.
+enum class LagClock : std::uint8_t {
+  engine, ///< since the request's last token was generated (SuperInfer)
+  user,   ///< since the user got it: deposited tokens cover a pause
+};
+
 /// SuperInfer's RotaSched. The *virtual lag* of a request, in seconds:
 ///
 ///   waiting    max(0, now - arrival - beta_first * first_token)
@@ -25,6 +31,12 @@ namespace sluice {
 /// request with a lag of at least 0 joins if its blocks fit. From the tail, requests with a lag below 0 leave until
 /// they cover what was taken beyond the free memory. Places in the batch are counted the same way.
 ///
+/// With LagClock::user and a Delivery that holds tokens back, "last token" is when the user has got all that exist
+/// (`all_delivered_at`). While that is still to come, the user does not wait: the request's lag is -alpha times the
+/// time until then, and it joins only within free memory and free places. Without a deposit both clocks decide alike.
+/// Rejected: a lag of 0 while tokens are deposited, with which the request would rotate another out at once; and to
+/// rotate out requests with the most deposited tokens first, which gains less than a point.
+///
 /// A request that was preempted before its first token lags like a waiting one. The defaults are SuperInfer's values;
 /// `beta_first` is from notes on the paper, not from its sweep. `rotation` is right for its machine alone: where the
 /// link moves less during a token's SLO, the same number lets turns stall every step (`rotation_within`).
@@ -32,7 +44,7 @@ namespace sluice {
 /// Waiting requests lag by arrival alone, so the queue is always in order, and a decision sorts only running and
 /// preempted requests. It reads the queue until nothing more can fit: to the end if some memory remains that fits no
 /// request.
-template <Batching B = Batching::chunked>
+template <Batching B = Batching::chunked, LagClock C = LagClock::engine>
 struct BasicLargestVirtualLagFirst {
   using role = roles::Admission;
   static constexpr bool steady = false;
@@ -88,7 +100,9 @@ struct BasicLargestVirtualLagFirst {
     if (row.phase == Phase::running) return -(view.now - row.running_since).count();
     if (row.phase == Phase::waiting || row.generated == Tokens{0})
       return std::max(0.0, (view.now - row.spec.arrival - first_token * beta_first).count());
-    return alpha * std::max(0.0, (view.now - row.last_token - next_token * beta_next).count());
+    const Seconds waits = view.now - (C == LagClock::user ? all_delivered_at(row) : row.last_token);
+    if (C == LagClock::user && waits < Seconds{0}) return alpha * waits.count();
+    return alpha * std::max(0.0, (waits - next_token * beta_next).count());
   }
 
   void propose(const View& view, State& state, Proposal& proposal) const {
@@ -170,9 +184,11 @@ struct BasicLargestVirtualLagFirst {
       const bool has_waiting = waiting != state.queue.end();
       if (!has_preempted && !has_waiting) break;
       const bool take_preempted = has_preempted && (!has_waiting || preempted->lag >= lag(view, view.row(*waiting)));
+      const bool covered = take_preempted && preempted->lag < 0; // its user has tokens: nobody leaves for it
       const Slot slot = take_preempted ? (preempted++)->slot : *waiting++;
       const std::int64_t need = growth(view, view.row(slot));
-      if (need > left) continue;
+      const bool full = static_cast<int>(state.chosen.size() + view.running.size()) >= view.limits.batch;
+      if (need > left || (covered && (full || need > free - taken))) continue;
       left -= need;
       taken += need;
       state.chosen.push_back(slot);
@@ -182,7 +198,9 @@ struct BasicLargestVirtualLagFirst {
 };
 
 using LargestVirtualLagFirst = BasicLargestVirtualLagFirst<>;
+/// The same by the user's clock, for an engine with a TokenDeposit.
+using LargestUserLagFirst = BasicLargestVirtualLagFirst<Batching::chunked, LagClock::user>;
 
-static_assert(Admission<LargestVirtualLagFirst>);
+static_assert(Admission<LargestVirtualLagFirst> && Admission<LargestUserLagFirst>);
 
 } // namespace sluice

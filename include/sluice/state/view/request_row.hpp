@@ -155,6 +155,13 @@ struct RequestRow {
   return static_cast<double>(row.generated.count()) * row.spec.slo.tbt.count() - (now - row.first_token).count();
 }
 
+/// When the user has, or will have, got all tokens that exist: at once, or one per TBT SLO while the deposit holds
+/// some. Undefined before the first token.
+[[nodiscard]] inline Seconds all_delivered_at(const RequestRow& row) {
+  if (row.deposit().count() > 0) return row.due + static_cast<double>(row.deposit().count() - 1) * row.spec.slo.tbt;
+  return row.last_delivery.count() < 0 ? row.last_token : row.last_delivery;
+}
+
 /// The unit in which pauses count as long or short: the TTFT SLO, or ten TBT SLOs if longer. A short TTFT SLO alone
 /// would let requests take each other's place in every iteration.
 [[nodiscard]] inline Seconds pause_unit(const RequestRow& row) {
