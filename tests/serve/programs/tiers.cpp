@@ -182,6 +182,25 @@ TEST_CASE("what is not faster to load is computed: the same tokens, and the usag
   }
 }
 
+TEST_CASE("systems that cache on the device serve: a prompt asked again is found there, and the answer is the same" *
+          needs_program("sluice-serve")) {
+  const json chat = long_chat();
+  const std::string wanted = text_of(ask(ServerProcess({"--model", "demo"}), chat));
+  for (const std::string system :
+       {"VllmPrefixCaching", "VllmOffload", "Lmcache", "HiCache", "HiCacheBack", "HiCacheIfFaster", "HiCacheWithinSlos",
+        "HiCacheHints", "Kvbm", "CachedAttention", "AdaptiveOffload", "Continuum", "InferCept", "KvFlow"}) {
+    CAPTURE(system);
+    std::vector<std::string> flags{"--model", "demo", "--system", system};
+    if (system != "VllmPrefixCaching") flags.insert(flags.end(), {"--host-cache", "64MiB"});
+    const ServerProcess server(flags);
+    const json first = ask(server, chat), second = ask(server, chat);
+    CHECK(text_of(first) == wanted);
+    CHECK(text_of(second) == wanted);
+    CHECK(first["usage"].value("/prompt_tokens_details/cached_tokens"_json_pointer, 0) == 0);
+    CHECK(cached_of(second) == (prompt_of(first) - 1) / block_tokens * block_tokens);
+  }
+}
+
 TEST_CASE("what a key's owner has asked is found by requests with that key only" * needs_program("sluice-serve")) {
   const ServerProcess server({"--model", "demo", "--host-cache", "64MiB", "--host-reuse", "all", "--api-key", "alice-1",
                               "--api-key", "bob-2"});
