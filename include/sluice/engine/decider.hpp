@@ -28,9 +28,8 @@ class FactsWriter {
  public:
   explicit FactsWriter(Core& core) : core_(core) {}
   void gate(Slot slot, bool may_return) const { let_return(core_, slot, may_return); }
-  [[nodiscard]] bool look_up(const Proposal& proposal, const View& view, const PolicyCalls& policies) const {
-    const bool claimed = find_prefixes(core_, proposal.claims, view, policies);
-    return find_prefixes(core_, proposal.refused, view, policies) || claimed;
+  [[nodiscard]] bool look_up(std::span<const Slot> asked, const View& view, const PolicyCalls& policies) const {
+    return find_prefixes(core_, asked, view, policies);
   }
   void take_load(Slot slot, const RequestRow& decided) const { sluice::take_load(core_, slot, decided); }
   void give_up_pin() const { sluice::give_up_pin(core_); }
@@ -120,8 +119,19 @@ class Decider {
     if constexpr (C::retention_type::finds_released || Caches<typename C::caching_type>)
       // Found blocks shorten what is pending, which may leave budget for a request further back in the queue, or let a
       // request keep the SLO for which it would be refused.
-      while (facts_.look_up(proposal, view, calls())) ask();
+      for (list_asked(); facts_.look_up(draft_.asked, view, calls()); list_asked()) ask();
     if constexpr (has_tiers<C> || keeps_on_host<C>) let_wait_for_loads();
+  }
+
+  /// Only these are looked up, so that many waiting requests cost a step no more. With the blocks that they find, those
+  /// that Admission would refuse may keep their SLO.
+  void list_asked() {
+    draft_.asked.clear();
+    const auto add = [this](Slot slot) {
+      if (core_.row(slot).phase != Phase::running) draft_.asked.push_back(slot);
+    };
+    for (const Claim& claim : draft_.proposal.claims) add(claim.slot);
+    for (const Refusal& refused : draft_.proposal.refused) add(refused.slot);
   }
 
   /// Requests in the batch claim only tokens that need no KV that is still to arrive, and others that wait make no

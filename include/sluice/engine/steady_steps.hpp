@@ -21,13 +21,21 @@ class SteadySteps {
  public:
   /// False for engines that never take the shortcut: they decide ahead, or something may change without an event.
   static constexpr bool possible = !C::lookahead_type::ahead && !is_real_time<typename C::backend_type> &&
-                                   C::admission_type::steady && !CopiesAhead<typename C::retention_type> &&
-                                   !Caches<typename C::caching_type>;
+                                   C::admission_type::steady && !CopiesAhead<typename C::retention_type>;
 
   /// Whether the decision stands once more: no plan is due. `grow_steadily` then gives each claim room for a token;
   /// `opening` of them open a block.
-  [[nodiscard]] static bool stands(const Policies<C>& policies, const Decision& decision, const View& view) {
-    return !policies.replan.due(view, policies.replan_state, decision.candidates);
+  ///
+  /// With tiers, their transfers go on in steady steps as in others, and do not change who runs: what a request waits
+  /// for ends the steady steps when it comes (`CarryOver::more_may_join`). But those that were considered in vain may
+  /// find more, and Caching's answer may change with time, so they are looked up in each step.
+  template <class Facts>
+  [[nodiscard]] static bool stands(const Policies<C>& policies, const Decision& decision, const View& view,
+                                   [[maybe_unused]] const Facts& facts, [[maybe_unused]] const Draft& draft,
+                                   [[maybe_unused]] const PolicyCalls& calls) {
+    if (policies.replan.due(view, policies.replan_state, decision.candidates)) return false;
+    if constexpr (has_tiers<C>) return draft.asked.empty() || !facts.look_up(draft.asked, view, calls);
+    return true;
   }
   [[nodiscard]] std::int64_t opening() const { return opening_; }
   /// The shortest TBT SLO of the batch.
@@ -54,11 +62,12 @@ class SteadySteps {
                               const Prepared& prepared, double background_blocks) {
     const auto& running = core.requests.running;
     // The needs of a node's other engines may change at any time, so weights that can give up memory are asked in every
-    // step.
+    // step. No decision depends on what is on its way to a tier.
     bool steady = !(Policies<C>::streams_weights && draft.offer.asks()) && prepared.chunks.empty() &&
                   moves.streams.empty() && moves.rebuilds.empty() && core.plan.weights.streamed.empty() &&
-                  core.requests.preempted.empty() && background_blocks <= 0 && !decision.new_plan &&
-                  decision.victims.empty() && decision.leaving.empty() && decision.claims.size() == running.size() &&
+                  core.requests.preempted.empty() && (has_tiers<C> || background_blocks <= 0) && !decision.new_plan &&
+                  decision.victims.empty() && decision.leaving.empty() &&
+                  !(has_tiers<C> && !decision.refused.empty()) && decision.claims.size() == running.size() &&
                   prepared.work.decodes == static_cast<std::int64_t>(running.size());
     opening_ = 0;
     tightest_ = Seconds{std::numeric_limits<double>::infinity()};

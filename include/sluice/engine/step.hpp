@@ -99,14 +99,16 @@ void BasicEngine<C>::finish(const Surroundings& around) {
 
 template <class C>
 Begun BasicEngine<C>::decide_and_commit() {
+  move_idle_blocks(); // first: what arrives in a tier may be what a request waits for
   if constexpr (Steady::possible)
-    if (core_.carry_over.steady() && Steady::stands(policies_, decision_, view()) &&
+    if (core_.carry_over.steady() &&
+        Steady::stands(policies_, decision_, view(), FactsWriter<C>(core_), draft_, calls()) &&
         grow_steadily(core_, decision_.claims, steady_.opening(), commit_.moves)) {
       Steady::prepare(core_, prepared_);
+      if constexpr (has_tiers<C>) prepare_transfers();
       return Begun::under_way;
     }
   core_.carry_over.deciding();
-  move_idle_blocks();
   if (!status_.ok()) return Begun::failed;
   bool repeated = false;
   Seconds planning = source_.take(parts(), repeated);
@@ -131,11 +133,7 @@ Begun BasicEngine<C>::decide_and_commit() {
   if constexpr (has_tiers<C>) // every request waits for a load
     if (prepared_.work.tokens().count() == 0 && commit_.moves.moves_nothing() && next_load() < never_due)
       return Begun::idle;
-  prepare(core_, commit_.moves, transfer_.background_blocks, prepared_);
-  if constexpr (has_tiers<C>) launch_writes(core_, commit_.moves, prepared_, now());
-  if constexpr (CopiesAhead<typename C::retention_type>)
-    copy_ahead(core_, decision_.next, calls(), now(), commit_.moves, prepared_);
-  transfer_.background_blocks = 0;
+  prepare_transfers();
   prepared_.planning = planning;
   prepared_.repeated = repeated;
   if constexpr (is_real_time<backend_type>) { // it runs from here on, until `finish`
@@ -147,6 +145,15 @@ Begun BasicEngine<C>::decide_and_commit() {
     if constexpr (C::retention_type::finds_released) tell_taken(core_);
   }
   return Begun::under_way;
+}
+
+template <class C>
+void BasicEngine<C>::prepare_transfers() {
+  prepare(core_, commit_.moves, transfer_.background_blocks, prepared_);
+  if constexpr (has_tiers<C>) launch_writes(core_, commit_.moves, prepared_, now());
+  if constexpr (CopiesAhead<typename C::retention_type>)
+    copy_ahead(core_, decision_.next, calls(), now(), commit_.moves, prepared_);
+  transfer_.background_blocks = 0;
 }
 
 template <class C>

@@ -120,6 +120,7 @@ struct Draft {
   Proposal proposal;
   std::vector<std::uint64_t> proposed; ///< scratch: by slot, the last check that met it (checks.hpp)
   std::uint64_t checks = 0;            ///< checks of proposals so far
+  std::vector<Slot> asked;             ///< those that do not run and that it named: what they find is in the decision
   Paid paid;                           ///< scratch: for the pressing claim under consideration
   std::vector<Claim> optional;         ///< scratch: optional claims that wait meanwhile
   std::vector<LayerStream> streams;    ///< scratch: of a plan applied to claims
@@ -139,16 +140,22 @@ struct Draft {
 // CarryOver: what the next step may take over from the last one: its decision, and blocks fetched early.
 
 /// The only writer of two facts about the last step: whether its decision stands (`steady`), and whether what was
-/// fetched early for the next one is stale. Each function is an event that changes them.
+/// fetched early for the next one is stale. Each function is an event that changes them. Those of the tiers may happen
+/// while an iteration runs, whose decision does not know them.
 class CarryOver {
  public:
   /// In the last iteration every request decoded and nothing moved, and nothing has happened since.
   [[nodiscard]] bool steady() const { return steady_; }
 
   /// The next iteration gets a decision of its own.
-  void deciding() { steady_ = false; }
+  void deciding() { steady_ = more_since_ = false; }
   /// An iteration has run. `steady`: the next one would decide the same (engine/steady_steps.hpp).
-  void ran(bool steady) { steady_ = steady; }
+  void ran(bool steady) { steady_ = steady && !more_since_; }
+  /// A request may join that could not: what it waits for has come from a tier, or its patience or a pin has ended.
+  void more_may_join() {
+    steady_ = false;
+    more_since_ = true;
+  }
   /// The engine was copied: the copy has nothing prepared, and decides its next step.
   void forked() { steady_ = false; }
   /// A request arrives.
@@ -172,6 +179,7 @@ class CarryOver {
 
  private:
   bool steady_ = false;
+  bool more_since_ = false;       ///< since the last decision, a request may join that could not
   bool stale_prefetches_ = false; ///< blocks were fetched early for another batch or plan
 };
 

@@ -114,6 +114,7 @@ SLUICE_INLINE void unpin_session(Core& core, std::uint32_t session) {
 }
 
 SLUICE_INLINE void unpin(Core& core, std::size_t pin) {
+  core.carry_over.more_may_join();
   core.ledger.replace({core.prefix.unpin(pin), LayerBlocks{0}}, {});
   core.ledger.resize_device(core.ledger.device().used() + core.prefix.free(core.geometry.layers));
 }
@@ -374,24 +375,15 @@ SLUICE_INLINE void take_load(Core& core, Slot slot, const RequestRow& decided) {
 namespace detail {
 /// Looks up one request. Returns whether what it finds has changed.
 SLUICE_INLINE bool find_prefix(Core& core, Slot slot, const View& view, const PolicyCalls& policies) {
-  RequestRow& request = core.row(slot);
-  if (request.phase == Phase::running) return false;
   if (core.policies->tiers != nullptr) return core.policies->tiers->look_up(core, slot, view, policies);
   return choose_load(core, slot, view, policies);
 }
 } // namespace detail
 
-SLUICE_INLINE bool find_prefixes(Core& core, std::span<const Claim> claims, const View& view,
+SLUICE_INLINE bool find_prefixes(Core& core, std::span<const Slot> asked, const View& view,
                                  const PolicyCalls& policies) {
   bool changed = false;
-  for (const Claim& claim : claims) changed = detail::find_prefix(core, claim.slot, view, policies) || changed;
-  return changed;
-}
-
-SLUICE_INLINE bool find_prefixes(Core& core, std::span<const Refusal> refused, const View& view,
-                                 const PolicyCalls& policies) {
-  bool changed = false;
-  for (const Refusal& one : refused) changed = detail::find_prefix(core, one.slot, view, policies) || changed;
+  for (const Slot slot : asked) changed = detail::find_prefix(core, slot, view, policies) || changed;
   return changed;
 }
 

@@ -89,6 +89,7 @@ SLUICE_INLINE void wake(Core& core, const Tiers::Waiter& waiter, const Tiers::Br
   }
   if (!waiter.waits) return;
   request.waits = false;
+  core.carry_over.more_may_join();
   if (!brought.all) request.has_fetched = true; // it has had no patience for another request's fetch, either
 }
 

@@ -56,13 +56,9 @@ void name_blocks(Core& core, const BlockNames& names);
 void tell_taken(Core& core);
 /// Records whether Relief lets a preempted request return.
 void let_return(Core& core, Slot slot, bool may_return);
-/// Looks up which released blocks the requests of these claims could find now, if they do not run, and asks Caching how
-/// many of the blocks below the device they load. Returns whether that changed for any of them. Only claims are looked
-/// up, so that many waiting requests cost a step no more.
-[[nodiscard]] bool find_prefixes(Core& core, std::span<const Claim> claims, const View& view,
-                                 const PolicyCalls& policies);
-/// The same for requests that Admission would refuse: with the blocks that they find they may keep their SLO.
-[[nodiscard]] bool find_prefixes(Core& core, std::span<const Refusal> refused, const View& view,
+/// Looks up which released blocks these requests, which do not run, could find now, and asks Caching how many of the
+/// blocks below the device they load. Returns whether that changed for any of them.
+[[nodiscard]] bool find_prefixes(Core& core, std::span<const Slot> asked, const View& view,
                                  const PolicyCalls& policies);
 
 /// Caching's answer for a request that has not started and finds this in the backend's tiers: in whole blocks, and at
