@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_placement: the planner's time and optimality gap, and a MILP solver's time on the same instances.
+// bench_placement: the planners' times and optimality gaps, and a MILP solver's time on the same instances.
 //
 //   bench_placement [--instances N] [--seed S] [--milp N]
+#include "sluice/policy/placement/solver/joint_planner.hpp"
 #include "sluice/policy/placement/solver/planner.hpp"
 
 #include "planning_instances.hpp"
@@ -51,24 +52,18 @@ struct Case {
   double deadline_s;
 };
 
-template <class Space, class Rule = DeadlinePool>
-void run(const Case& what, int instances, std::uint64_t seed) {
-  Random random{seed};
-  ExactSearch<Space, Rule> planner;
-  const auto draw = [&] {
-    Instance instance = bench::random_instance(random, what.requests, what.layers);
-    instance.deadline_s = what.deadline_s;
-    return instance;
-  };
-  planner.solve(draw()); // allocates its memory once
+/// `draw` returns an instance, and `solve` its Solution.
+template <class Rule, class Draw, class Solve>
+void time_solver(const Case& what, int instances, Draw&& draw, Solve&& solve) {
+  (void)solve(draw()); // allocates its memory once
   std::vector<double> us, cpu_us, gaps, nodes;
   int proven = 0;
   int feasible = 0;
   for (int i = 0; i < instances; ++i) {
-    const Instance instance = draw();
+    const auto instance = draw();
     const auto begin = Clock::now();
     const double cpu_begin = cpu_seconds();
-    const Solution& solution = planner.solve(instance);
+    const Solution& solution = solve(instance);
     cpu_us.push_back((cpu_seconds() - cpu_begin) * 1e6);
     us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
     nodes.push_back(static_cast<double>(solution.nodes));
@@ -89,6 +84,32 @@ void run(const Case& what, int instances, std::uint64_t seed) {
               quantile(cpu_us, .5), quantile(cpu_us, .99), quantile(us, .5), quantile(us, .99), proven, instances,
               feasible, quantile(gaps, .5), quantile(gaps, .9), quantile(gaps, 1), quantile(nodes, .5));
   std::fflush(stdout);
+}
+
+template <class Space, class Rule = DeadlinePool>
+void run(const Case& what, int instances, std::uint64_t seed) {
+  Random random{seed};
+  ExactSearch<Space, Rule> planner;
+  const auto draw = [&] {
+    Instance instance = bench::random_instance(random, what.requests, what.layers);
+    instance.deadline_s = what.deadline_s;
+    return instance;
+  };
+  time_solver<Rule>(what, instances, draw, [&](const Instance& one) -> const Solution& { return planner.solve(one); });
+}
+
+/// KV in three ways, and four levels of weights, of `run`'s instances.
+template <class Rule = DeadlinePool>
+void run_joint(const Case& what, int instances, std::uint64_t seed) {
+  Random random{seed};
+  JointPlanner planner{search_rule_of<Rule>};
+  const auto draw = [&] {
+    JointInstance joint = bench::random_joint_instance(random, what.requests, what.layers);
+    joint.base.deadline_s = what.deadline_s;
+    return joint;
+  };
+  time_solver<Rule>(what, instances, draw,
+                    [&](const JointInstance& one) -> const Solution& { return planner.solve(one).solution; });
 }
 
 #ifdef SLUICE_HAVE_GLPK
@@ -153,6 +174,12 @@ int main(int argc, char** argv) {
   run<DistanceSpace, NextLayer>(other, std::max(1, instances / 5), seed);
   run<DistanceSpace, EarliestDeadlineFirst>(other, std::max(1, instances / 5), seed);
   run<DistanceSpace, FairShare>(other, std::max(1, instances / 5), seed);
+  run_joint({"joint", 4, 32, proof_guard_s}, instances, seed);
+  run_joint({"joint", 8, 32, proof_guard_s}, std::max(1, instances / 5), seed);
+  run_joint({"joint", 8, 32, 0.010}, std::max(1, instances / 5), seed);
+  run_joint<NextLayer>({"joint", 4, 32, proof_guard_s}, std::max(1, instances / 5), seed);
+  run_joint<EarliestDeadlineFirst>({"joint", 4, 32, proof_guard_s}, std::max(1, instances / 5), seed);
+  run_joint<FairShare>({"joint", 4, 32, proof_guard_s}, std::max(1, instances / 5), seed);
 #ifdef SLUICE_HAVE_GLPK
   if (milp > 0) return compare_with_milp(milp, seed, 20'000);
 #else

@@ -144,7 +144,7 @@ TEST_CASE("joint plans equal an exhaustive reference in whole numbers: 10,000 in
     JointPlanner planner{*rule.rule};
     int rebuilt = 0, streamed = 0, fetched = 0, mixed = 0;
     for (int i = 0; i < 2'500; ++i) {
-      INFO(rule.name << ", instance " << i);
+      INFO(std::string(rule.name) << ", instance " << i);
       const bool rebuilds = i % 5 != 0;
       const WholeInstance whole = random_whole(random, random_shape(random, i), rebuilds);
       if (compare(rule, planner, whole, rebuilds) < 0) continue;
@@ -187,7 +187,7 @@ TEST_CASE("all assignments of up to nine layers: what the pruned space loses") {
     std::vector<double> losses;
     int only_without = 0;
     for (int i = 0; i < 160; ++i) {
-      INFO(rule.name << ", instance " << i);
+      INFO(std::string(rule.name) << ", instance " << i);
       const Shape shape = shapes[i % 8];
       const WholeInstance whole = random_whole(random, shape, true);
       const Wide pruned = compare(rule, planner, whole, true);
@@ -246,6 +246,37 @@ TEST_CASE("one level and nothing to rebuild: the joint search costs what the pla
       const JointSolution& ours = joint_planner.solve(joint);
       CHECK(ours.solution.feasible == theirs.feasible);
       if (theirs.feasible) CHECK(ours.solution.step_s == doctest::Approx(theirs.step_s).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("the planner's own plans beside streamed weights and link latency equal the reference, too") {
+  Random random{53};
+  for (const RuleCase& rule : rules) {
+    Planner planner{candidate_space_of<DistanceSpace>, *rule.rule};
+    WholeJudge judge{rule.reference};
+    for (int i = 0; i < 600; ++i) {
+      INFO((std::string(rule.name) + ", instance " + std::to_string(i)));
+      WholeInstance whole = random_whole(random, random_shape(random, i), false);
+      // Not under FairShare, where weights and KV of a layer share its latency in another way than in the reference.
+      whole.latency = rule.reference == ReferenceRule::fair_share ? 0 : 1 + static_cast<std::int64_t>(random.below(4));
+      whole.levels = {whole.levels.back()};
+      std::vector<std::vector<KvWays>> options;
+      for (const WholeRequest& request : whole.requests) options.push_back(pruned_ways(whole.layers(), request, false));
+      const Wide best = least_time(judge, whole, options);
+      Instance instance = joint_of(whole, false).base;
+      const WholeLevel& level = whole.levels[0];
+      instance.weights = {level.layers, static_cast<double>(level.blocks), level.slots};
+      instance.device_blocks = LayerBlocks{whole.device + level.gained};
+      REQUIRE(check(instance).ok());
+      const Solution& found = planner.solve(instance);
+      CHECK(found.feasible == (best >= 0));
+      if (best < 0 || !found.feasible) continue;
+      std::vector<KvWays> ways;
+      for (const LayerSet fetched : found.offloaded) ways.push_back({fetched, {}});
+      CHECK((judge.time(whole, 0, ways) == best));
+      CHECK(found.step_s ==
+            doctest::Approx(static_cast<double>(best) / static_cast<double>(judge.scale(whole))).epsilon(1e-9));
     }
   }
 }

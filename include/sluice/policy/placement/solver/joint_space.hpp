@@ -12,7 +12,7 @@ namespace sluice {
 
 /// `count` layers of `among` to rebuild. First come layers that only project, which are those with states and layer 0,
 /// then the others, in both cases the lowest first. docs/planner.md has the proof that no other set of so many layers
-/// computes less or moves fewer blocks, and why low layers go first.
+/// computes less, that none which computes as little moves fewer blocks, and why low layers go first.
 inline LayerSet rebuilt_layers(LayerSet among, const RebuildCost& cost, int count) {
   LayerSet projects = cost.states;
   projects.insert(0);

@@ -200,8 +200,10 @@ class RuleSearch {
     pipeline.streams = streams_;
     pipeline.weights = instance.weights;
     // The transfers of a layer share its latency, so one more transfer can make it arrive earlier. The latency is left
-    // out, except for the rule that moves layers as a whole.
-    pipeline.link = {instance.link_blocks_per_s, rule_->whole_layers ? instance.link_per_layer_s : 0.0};
+    // out, except for the rule that moves layers as a whole; beside streamed weights there, too, since KV of their
+    // layer pays it before their slot is free.
+    const bool latency = rule_->whole_layers && instance.weights.empty();
+    pipeline.link = {instance.link_blocks_per_s, latency ? instance.link_per_layer_s : 0.0};
     return pipeline;
   }
 
