@@ -207,7 +207,7 @@ class BasicEngine : public C {
   /// choose on a host of this size.
   [[nodiscard]] Footprint least_room(const RequestSpec& spec) const;
   Begun decide_and_commit();
-  /// The room of what the prepared iteration moves; and what goes to a tier, or is copied, with it.
+  /// Finds room for the blocks that the prepared iteration moves, and the KV that goes to a tier or is copied with it.
   void prepare_transfers();
   void run_iteration(const Surroundings& around);
   /// Ends the run with what a policy threw. Call it in a `catch (...)`.

@@ -85,10 +85,10 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
   if (!line) return line.error();
   if (!*line || **line != ClockRecord::header)
     return wrong("the header is '" + excerpt(line->value_or("")) + "'", "'" + std::string{ClockRecord::header} + "'");
-  constexpr std::array kinds{
-      ClockEvent::Kind::start,  ClockEvent::Kind::idle,    ClockEvent::Kind::run,    ClockEvent::Kind::ready,
-      ClockEvent::Kind::late,   ClockEvent::Kind::joined,  ClockEvent::Kind::cancel, ClockEvent::Kind::release,
-      ClockEvent::Kind::loaded, ClockEvent::Kind::loading, ClockEvent::Kind::name,   ClockEvent::Kind::wait};
+  constexpr std::array kinds{ClockEvent::Kind::start,   ClockEvent::Kind::idle,    ClockEvent::Kind::run,
+                             ClockEvent::Kind::ready,   ClockEvent::Kind::late,    ClockEvent::Kind::joined,
+                             ClockEvent::Kind::cancel,  ClockEvent::Kind::release, ClockEvent::Kind::loaded,
+                             ClockEvent::Kind::loading, ClockEvent::Kind::name,    ClockEvent::Kind::wait};
   ClockRecord record;
   std::int64_t steps = 0;
   for (;;) {

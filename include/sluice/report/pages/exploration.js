@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of an exploration: a ranking as a picture, and the gain of each choice of a policy. A policy's colour, marker
-// and position follow from its position in its role's list.
+// The page of an exploration: a ranking as a picture, and the gain of each choice of a policy. A policy's colour,
+// marker and position follow from its position in its role's list.
 import {addressed, choiceOf} from './address.js';
 import {axisName, axisX, axisY, linear, linearTicks, logarithmic, logTicks, multiples, seconds} from './axes.js';
 import {controlRow} from './controls.js';

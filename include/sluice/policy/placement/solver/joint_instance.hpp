@@ -47,7 +47,7 @@ struct JointInstance {
   std::vector<RebuildCost> rebuilds; ///< one per request; empty: nothing is rebuilt
   /// Layers of a request's rebuilt KV that are on the device at once: one computes while the next one is rebuilt.
   int held_rebuilt = 2;
-  std::vector<WeightLevel> levels; ///< in place of `base.weights`; empty: only those
+  std::vector<WeightLevel> levels; ///< instead of `base.weights`; empty: only those
 
   [[nodiscard]] bool has_new_ways() const { return !rebuilds.empty() || !levels.empty(); }
   [[nodiscard]] std::size_t level_count() const { return levels.empty() ? 1 : levels.size(); }

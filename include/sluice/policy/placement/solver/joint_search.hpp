@@ -115,7 +115,7 @@ class JointSearch {
     }
   }
 
-  /// The least that a choice adds to a plan's memory: what moves is held at least as much as in the mean layer.
+  /// The least that a choice adds to a plan's memory: moving blocks are held, at least as many as in the mean layer.
   [[nodiscard]] double spread(std::size_t i, std::size_t k) const {
     const auto& amount = choices_.amount(i, k);
     if (kind_ == JointRule::own) return amount.used + amount.own;
