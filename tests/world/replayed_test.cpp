@@ -437,6 +437,7 @@ TEST_CASE("a malformed record is reported in one line: where, what, and what was
         {header + start + "0,failed,0,0,0,0,0,0,0,0,0,0,why\n", "clock.csv:3", "outside of an iteration"},
         {header + start + run + "1,failed,0,0,0,0,0,0,0,0,0,-1,why\n", "clock.csv:4", "slot is '-1'"},
         {header + start + "0,run,1,0,1,0,-2,0,1,1,7,0,\n", "clock.csv:3", "link_s is '-2'"},
+        {header + start + "0,run,1,0,1,0,0,0,1,1,7,0,why\n", "clock.csv:3", "a 'run' has the reason 'why'"},
         {header + start + "0,name,0,0,0,0,0,0,0,2,0,0,5f 1g\n", "clock.csv:3", "a key is '1g'"},
         {header + start + "0,name,0,0,0,0,0,0,0,2,0,0,5f  1\n", "clock.csv:3", "a key is ''"},
         {header + start + "0,name,0,0,0,0,0,0,0,2,0,0,5f \n", "clock.csv:3", "a key is '5f'"},

@@ -279,9 +279,7 @@ Status check_machine(Options& options) {
 }
 
 Status check_repeatable(const Options& options, const std::string& flag) {
-  const sluice::Expected<const engines::System*> system = find_system(options.system);
-  // With blocks that have names the engine decides what it finds. Otherwise its host tier does.
-  if (options.host_cache > 0 && !(system && (*system)->caches && (*system)->finds_released))
+  if (options.host_cache > 0)
     return flag_error(flag, "the record does not have what earlier requests left in --host-cache", "one of the two");
   if (options.profile.empty())
     return flag_error(flag, "without a profile every run measures new times for planners", "--profile as well");

@@ -4,6 +4,7 @@
 
 #include "sluice/core/expected.hpp"
 #include "sluice/core/text.hpp"
+#include "sluice/workload/content.hpp"
 #include "sluice/workload/line_reader.hpp"
 #include "sluice/world/clock_record.hpp"
 
@@ -135,8 +136,11 @@ inline Expected<ClockRecord> read_clock_record(Expected<LineReader> lines) {
           {Slot{slot}, kind != "ended", std::string{split->fields[12]}, kind == "lost"});
       continue;
     }
-    if (event.kind == ClockEvent::Kind::name)
+    if (event.kind == ClockEvent::Kind::name) {
       if (const Status status = split->read_keys(event.keys); !status) return status.error();
+    } else if (!split->fields[12].empty()) {
+      return wrong("a '" + std::string{kind} + "' has the reason '" + excerpt(split->fields[12]) + "'", "none");
+    }
     event.slot = Slot{slot};
     event.now = Seconds{now_s};
     event.asked = Seconds{asked_s};

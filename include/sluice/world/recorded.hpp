@@ -3,11 +3,13 @@
 #pragma once
 
 #include "sluice/core/assert.hpp"
+#include "sluice/state/memory/shared_blocks.hpp"
 #include "sluice/state/memory/tier.hpp"
 #include "sluice/world/clock_record.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -110,9 +112,10 @@ class Recorded {
     return loaded;
   }
   [[nodiscard]] BlockNames block_names() const requires KeepsReleased<Base> {
-    *named_ = {base_.block_names(), record_};
-    if (named_->names.of == nullptr) return {};
-    return {named_.get(), [](void* of, RequestId id, std::size_t count, std::vector<BlockKey>& keys) {
+    const BlockNames names = base_.block_names();
+    if (names.of == nullptr) return {};
+    named_->push_back({names, record_});
+    return {&named_->back(), [](void* of, RequestId id, std::size_t count, std::vector<BlockKey>& keys) {
               const auto& [names, record] = *static_cast<const Named*>(of);
               const std::size_t known = keys.size();
               names.name(names.of, id, count, keys);
@@ -146,7 +149,8 @@ class Recorded {
 
   Base base_;
   ClockRecord* record_;
-  std::shared_ptr<Named> named_ = std::make_shared<Named>(); ///< it stays where it is when this is moved
+  /// For each engine that was told names: it stays where it is when this is moved, and copies add their own.
+  std::shared_ptr<std::deque<Named>> named_ = std::make_shared<std::deque<Named>>();
 };
 
 } // namespace sluice

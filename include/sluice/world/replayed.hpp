@@ -3,8 +3,10 @@
 #pragma once
 
 #include "sluice/core/expected.hpp"
+#include "sluice/state/memory/shared_blocks.hpp"
 #include "sluice/world/clock_record.hpp"
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -65,6 +67,11 @@ class Replay {
     if (until > now_) now_ = until;
   }
 
+  /// Whether the recorded engine asked for the keys of blocks.
+  [[nodiscard]] bool has_names() const {
+    return std::any_of(record_.events.begin(), record_.events.end(),
+                       [](const ClockEvent& event) { return event.kind == ClockEvent::Kind::name; });
+  }
   /// Ok, or where and how the engine diverged from the record.
   [[nodiscard]] const Status& status() const { return status_; }
   /// Whether every event has been replayed.
@@ -111,6 +118,9 @@ class Replay {
 /// Stands in for `Base` and answers from a record that `Recorded<Base>` wrote: an engine with the same policies and the
 /// same requests makes the same decisions, whatever disturbed the recorded run. Nothing is computed or moved. A plan
 /// that the recorded run made on another thread is made at once here, and becomes ready when it became ready there.
+///
+/// Some checks of the recorded run are not made again: whether a host tier and a disk suit the policies, and whether
+/// the host can attend.
 ///
 /// `World`, a cost model or FixedDuration, supplies what a record lacks: the transfer state that an iteration leaves
 /// for the next one (in real time only `background_blocks` remains, otherwise what the evaluator computes with this
@@ -178,6 +188,7 @@ class Replayed {
     return event == nullptr || event->kind == ClockEvent::Kind::loaded;
   }
   [[nodiscard]] BlockNames block_names() const requires KeepsReleased<Base> {
+    if (!replay_->has_names()) return {}; // the recorded engine had none, either, or asked for none
     return {replay_, [](void* of, RequestId id, std::size_t count, std::vector<BlockKey>& keys) {
               const ClockEvent* const event = static_cast<Replay*>(of)->next(detail::name_event(id, count));
               if (event != nullptr) keys.insert(keys.end(), event->keys.begin(), event->keys.end());

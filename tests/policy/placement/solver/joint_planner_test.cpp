@@ -289,16 +289,21 @@ TEST_CASE("a joint instance that is wrong is refused") {
   const auto refused = [&](auto&& change) {
     JointInstance wrong = joint;
     change(wrong);
-    return !check(wrong).ok();
+    const Status status = check(wrong);
+    return status.ok() ? std::string{} : status.error().line();
   };
-  CHECK(refused([](JointInstance& j) { j.rebuilds.resize(2); }));
-  CHECK(refused([](JointInstance& j) { j.rebuilds[0].project_s = -1; }));
-  CHECK(refused([](JointInstance& j) { j.rebuilds[0].states.insert(2); }));
-  CHECK(refused([](JointInstance& j) { j.held_rebuilt = 0; }));
-  CHECK(refused([](JointInstance& j) { j.base.iterations = 2; }));
-  CHECK(refused([](JointInstance& j) { j.base.window_max = 2; }));
-  CHECK(refused([](JointInstance& j) { j.base.requests[0].slo_s = 1; }));
-  CHECK(refused([](JointInstance& j) { j.levels.push_back({{LayerSet::all(2), 0, 1}, 0}); }));
+  const auto says = [](const std::string& line, const char* part) { return line.find(part) != std::string::npos; };
+  CHECK(says(refused([](JointInstance& j) { j.rebuilds.resize(2); }), "there are 2; expected one per request"));
+  CHECK(says(refused([](JointInstance& j) { j.rebuilds[0].project_s = -1; }), "request 0 has a cost that is negative"));
+  CHECK(says(refused([](JointInstance& j) { j.rebuilds[0].states.insert(2); }), "request 0 has states of layer 2"));
+  CHECK(says(refused([](JointInstance& j) { j.held_rebuilt = 0; }), "held_rebuilt"));
+  CHECK(says(refused([](JointInstance& j) { j.base.iterations = 2; }), "joint plans are for one iteration"));
+  CHECK(says(refused([](JointInstance& j) { j.base.window_max = 2; }), "joint plans are for one iteration"));
+  CHECK(says(refused([](JointInstance& j) { j.base.requests[0].slo_s = 1; }), "joint plans are for one iteration"));
+  CHECK(says(refused([](JointInstance& j) {
+               j.levels.push_back({{LayerSet::all(2), 0, 1}, 0});
+             }),
+             "levels: level 0: "));
 }
 
 } // namespace

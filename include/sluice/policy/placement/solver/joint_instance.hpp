@@ -9,8 +9,6 @@
 #include "sluice/state/plan/plan.hpp"
 
 #include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -82,16 +80,23 @@ inline Status check(const JointInstance& joint) {
     return bad("rebuilds", "there are " + std::to_string(joint.rebuilds.size()), "one per request, or none");
   if (joint.held_rebuilt < 1) return bad("held_rebuilt", "no rebuilt layer is held", "at least 1");
   const auto is_amount = [](double value) { return math::isfinite(value) && value >= 0; };
-  for (const RebuildCost& cost : joint.rebuilds)
-    if (!is_amount(cost.state_blocks) || !is_amount(cost.project_s) || !is_amount(cost.pass_s) ||
-        cost.states.highest() >= base.layers())
-      return bad("rebuilds", "a cost is negative or not finite, or a layer is not the model's",
-                 "numbers of at least 0");
+  for (std::size_t r = 0; r < joint.rebuilds.size(); ++r) {
+    const RebuildCost& cost = joint.rebuilds[r];
+    const std::string request = "request " + std::to_string(r);
+    if (!is_amount(cost.state_blocks) || !is_amount(cost.project_s) || !is_amount(cost.pass_s))
+      return bad("rebuilds", request + " has a cost that is negative or not finite", "a number of at least 0");
+    if (cost.states.highest() >= base.layers())
+      return bad("rebuilds", request + " has states of layer " + std::to_string(cost.states.highest()),
+                 "layers of the model");
+  }
   Instance one = base;
-  for (const WeightLevel& level : joint.levels) {
-    one.weights = level.weights;
-    if (const Status status = check(one); !status.ok()) return status;
-    if (!math::isfinite(level.gained_blocks)) return bad("levels", "an amount is not finite", "a finite number");
+  for (std::size_t i = 0; i < joint.levels.size(); ++i) {
+    one.weights = joint.levels[i].weights;
+    const std::string level = "level " + std::to_string(i);
+    if (const Status status = check(one); !status.ok())
+      return bad("levels", level + ": " + status.error().what, status.error().expected.c_str());
+    if (!math::isfinite(joint.levels[i].gained_blocks))
+      return bad("levels", level + " gains an amount that is not finite", "a finite number");
   }
   return {};
 }

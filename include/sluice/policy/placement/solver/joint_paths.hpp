@@ -6,10 +6,9 @@
 #include "sluice/policy/placement/solver/joint_instance.hpp"
 #include "sluice/policy/transfer/pipeline.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <span>
+#include <cstdint>
 
 namespace sluice::detail {
 
@@ -29,8 +28,8 @@ struct JointSums {
   double own = 0;         ///< one layer of each stream
 };
 
-/// step time >= constant + sum over layers of load_slope * load + compute_slope * compute_s, + used * used_slope + own
-/// * own_slope, for every plan of one level that fits.
+/// A bound: every plan of a level that fits takes at least `constant`, plus `used` and `own` times its JointSums of
+/// these names, plus for each layer `load` times its blocks and `compute` times its seconds.
 struct JointCut {
   double constant = 0;
   double used = 0;

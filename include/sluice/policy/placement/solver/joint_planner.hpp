@@ -2,7 +2,7 @@
 // JointPlanner: the plan with the shortest iteration of all that keep, fetch or rebuild KV and stream weights.
 #pragma once
 
-#include "sluice/core/assert.hpp"
+#include "sluice/core/layer_set.hpp"
 #include "sluice/policy/placement/solver/joint_instance.hpp"
 #include "sluice/policy/placement/solver/joint_search.hpp"
 #include "sluice/policy/placement/solver/planner.hpp"
@@ -11,7 +11,8 @@
 namespace sluice {
 
 /// Solves joint instances over `JointSpace` under a transfer rule: KV in three ways, and the level of streamed weights,
-/// in one search. An instance without the new ways goes to a Planner over `DistanceSpace` as it is.
+/// in one search. An instance without the new ways goes to a Planner over `DistanceSpace` as it is. The search is slow:
+/// tens of milliseconds for four requests and 32 layers, so set a deadline (docs/planner.md has figures).
 ///
 /// `JointPlanner planner{search_rule_of<DeadlinePool>};`
 ///
@@ -25,7 +26,7 @@ class BasicJointPlanner {
   /// The table must outlive this object, as those of `search_rule_of` do.
   explicit BasicJointPlanner(const Rule& rule) : search_(rule), today_(candidate_space_of<DistanceSpace>, rule) {}
 
-  /// The instance must pass `check`. The result is valid until the next call. `hint` is for the Planner.
+  /// The instance must pass `check`. The result is valid until the next call. Only the Planner uses `hint`.
   const JointSolution& solve(const JointInstance& joint, const Hint& hint = {}) {
     if (joint.has_new_ways()) return search_.solve(joint);
     own_.solution = today_.solve(joint.base, hint);

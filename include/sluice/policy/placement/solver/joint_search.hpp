@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
@@ -42,11 +43,9 @@ class JointSearch {
 
   const JointSolution& solve(const JointInstance& joint) {
     begin(joint);
-    double open = search();
-    finish(open);
+    finish(search());
     return answer_;
   }
-  [[nodiscard]] const JointSolution& answer() const { return answer_; }
 
  private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -473,7 +472,7 @@ class JointSearch {
     s.feasible = math::isfinite(best_);
     s.next_best_s = next_best_;
     answer_.level = s.feasible ? best_level_ : 0;
-    // If nothing fits, everything is fetched: that needs the least memory except under `NextLayer`.
+    // If nothing fits, the answer is one example: everything fetched, at the first level.
     answer_.ways.assign(base.requests.size(), {s.feasible ? LayerSet{} : base.movable(), {}});
     if (s.feasible)
       for (std::size_t i = 0; i < items(); ++i)

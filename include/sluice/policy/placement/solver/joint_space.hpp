@@ -11,8 +11,9 @@
 namespace sluice {
 
 /// `count` layers of `among` to rebuild. First come layers that only project, which are those with states and layer 0,
-/// then the others, in both cases the lowest first. docs/planner.md has the proof that no other set of so many layers
-/// computes less, that none which computes as little moves fewer blocks, and why low layers go first.
+/// then the others, in both cases the lowest first. If every layer may be rebuilt and tokens take time to pass layers,
+/// no other set of so many layers computes less, and none that computes as little moves fewer blocks of states:
+/// docs/planner.md has the proof, and why low layers go first.
 inline LayerSet rebuilt_layers(LayerSet among, const RebuildCost& cost, int count) {
   LayerSet projects = cost.states;
   projects.insert(0);
