@@ -112,9 +112,9 @@ class Recorded {
     return loaded;
   }
   [[nodiscard]] BlockNames block_names() const requires KeepsReleased<Base> {
-    const BlockNames names = base_.block_names();
-    if (names.of == nullptr) return {};
-    named_->push_back({names, record_});
+    const BlockNames own = base_.block_names();
+    if (own.of == nullptr) return {};
+    named_->push_back({own, record_});
     return {&named_->back(), [](void* of, RequestId id, std::size_t count, std::vector<BlockKey>& keys) {
               const auto& [names, record] = *static_cast<const Named*>(of);
               const std::size_t known = keys.size();
