@@ -71,7 +71,7 @@ inline Status check(const JointInstance& joint) {
   const auto bad = [](const char* where, const std::string& what, const char* expected) {
     return Status{Error{ErrorCode::bad_input, where, what, expected}};
   };
-  if (const Status base = check(joint.base); !base.ok()) return base;
+  if (Status base = check(joint.base); !base.ok()) return base;
   if (!joint.has_new_ways()) return {};
   const Instance& base = joint.base;
   if (base.iterations != 1 || base.window_max != 1 || base.has_slo())
